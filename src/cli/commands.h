@@ -1,0 +1,12 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* One function for each command; each returns the exit status: 0 done, 1 run-time failure, 2 wrong usage, 130
+ * interrupted. Results go to stdout, everything else to stderr. */
+#ifndef MLXCEL_CLI_COMMANDS_H
+#define MLXCEL_CLI_COMMANDS_H
+
+#include "cli/options.h"
+
+/* Prints "mlxcel: message" on stderr and returns the exit status that belongs to the error's code. */
+int command_fail(const struct mx_error *err);
+
+#endif

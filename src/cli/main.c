@@ -1,0 +1,81 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The program: picks the command from argv, or from its own name (mlxcel-server, mlxcel-bench-decode). */
+#include "cli/commands.h"
+
+#include "base/log.h"
+
+#include <stdio.h>
+#include <string.h>
+
+const struct command_info command_table[N_COMMANDS] = {
+    [COMMAND_GENERATE] = {.name = "generate", .aliases = "gen", .summary = "generate text for one prompt"},
+};
+
+static void print_notice(void *context, enum log_level level, const char *line) {
+    (void)context;
+    if (level != LOG_DEBUG) fprintf(stderr, "mlxcel: %s\n", line);
+}
+
+int command_fail(const struct mx_error *err) {
+    fprintf(stderr, "mlxcel: %s\n", err->message);
+    return err->code == ERROR_USAGE ? 2 : err->code == ERROR_CANCELLED ? 130 : 1;
+}
+
+static bool is_command_name(const struct command_info *info, const char *word) {
+    if (!info->name || !info->run) return false;
+    if (!strcmp(info->name, word)) return true;
+    const char *found = info->aliases ? strstr(info->aliases, word) : NULL;
+    size_t n = strlen(word);
+    return found && (found == info->aliases || found[-1] == ' ') && (found[n] == ' ' || found[n] == '\0');
+}
+
+static enum command command_from_name(const char *word) {
+    for (int i = 0; i < N_COMMANDS; i++)
+        if (is_command_name(&command_table[i], word)) return (enum command)i;
+    return N_COMMANDS;
+}
+
+static bool is_help(const char *word) { return !strcmp(word, "--help") || !strcmp(word, "-h"); }
+
+int main(int argc, char **argv) {
+    log_set_sink(print_notice, NULL);
+    const char *slash = strrchr(argv[0], '/'), *name = slash ? slash + 1 : argv[0];
+    struct options options = {.command = N_COMMANDS, .program = argv[0]};
+    int first = 1;
+    if (!strcmp(name, "mlxcel-server")) options.command = COMMAND_SERVE;
+    if (!strcmp(name, "mlxcel-bench-decode")) options.command = COMMAND_BENCH_DECODE;
+    if (options.command == N_COMMANDS) {
+        const char *word = argc > 1 ? argv[1] : "";
+        if (is_help(word) || !strcmp(word, "help")) {
+            options_print_help(argc > 2 ? command_from_name(argv[2]) : N_COMMANDS);
+            return 0;
+        }
+        if (!strcmp(word, "--version") || !strcmp(word, "-V")) {
+            printf("mlxcel %s\n", MLXCEL_VERSION);
+            return 0;
+        }
+        options.command = command_from_name(word);
+        if (options.command == N_COMMANDS) {
+            if (*word) fprintf(stderr, "mlxcel: unknown command '%s' (see mlxcel --help)\n", word);
+            else fprintf(stderr, "mlxcel: a command is needed (see mlxcel --help)\n");
+            return 2;
+        }
+        first = 2;
+    }
+    for (int i = first; i < argc; i++) {
+        if (!strcmp(argv[i], "--")) break;
+        if (is_help(argv[i])) {
+            options_print_help(options.command);
+            return 0;
+        }
+        if (!strcmp(argv[i], "--version")) {
+            printf("mlxcel %s\n", MLXCEL_VERSION);
+            return 0;
+        }
+    }
+    struct mx_error err = {0};
+    int status = options_parse(&options, argc, argv, first, &err) ? command_table[options.command].run(&options)
+                                                                 : command_fail(&err);
+    options_free(&options);
+    return status;
+}

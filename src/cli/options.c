@@ -1,0 +1,208 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "cli/options.h"
+
+#include "base/memory.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+const struct option option_table[N_OPTIONS] = {
+#define OPTION(id, ...) [OPT_##id] = {__VA_ARGS__},
+#include "cli/options.def"
+#undef OPTION
+};
+
+/* True when word[0 .. length) stands in the space-separated list. */
+static bool list_has(const char *list, const char *word, size_t length) {
+    while (list && *list) {
+        size_t n = strcspn(list, " |");
+        if (n == length && !memcmp(list, word, n)) return true;
+        list += n + (list[n] != '\0');
+    }
+    return false;
+}
+
+static const struct option *find_option(enum command command, const char *word, size_t length) {
+    for (size_t i = 0; i < N_OPTIONS; i++) {
+        const struct option *o = &option_table[i];
+        if (!(o->commands & 1u << command)) continue;
+        if ((strlen(o->name) == length && !memcmp(o->name, word, length)) || list_has(o->aliases, word, length))
+            return o;
+    }
+    return NULL;
+}
+
+/* Checks a value against its row; `source` is how the person wrote the option. */
+static bool check_value(const struct option *o, const char *source, const char *value, struct mx_error *err) {
+    char *end;
+    errno = 0;
+    switch (o->kind) {
+    case OPTION_FLAG:
+    case OPTION_TEXT:
+    case OPTION_ABSENT: return true;
+    case OPTION_CHOICE:
+        return list_has(o->choices, value, strlen(value)) ||
+               error_set(err, ERROR_USAGE, "%s: '%s' is not one of %s", source, value, o->choices);
+    case OPTION_INTEGER: {
+        long long n = strtoll(value, &end, 10);
+        if (end == value || *end || errno) return error_set(err, ERROR_USAGE, "%s: '%s' is no integer", source, value);
+        if ((double)n >= o->minimum && (double)n <= o->maximum) return true;
+        return error_set(err, ERROR_USAGE, "%s: %s is not between %.0f and %.0f", source, value, o->minimum, o->maximum);
+    }
+    case OPTION_REAL: {
+        double x = strtod(value, &end);
+        if (end == value || *end) return error_set(err, ERROR_USAGE, "%s: '%s' is no number", source, value);
+        if (x >= o->minimum && x <= o->maximum) return true;
+        return error_set(err, ERROR_USAGE, "%s: %s is not between %g and %g", source, value, o->minimum, o->maximum);
+    }
+    }
+    return true;
+}
+
+static bool store(struct options *options, const struct option *o, const char *value, struct mx_error *err) {
+    size_t id = (size_t)(o - option_table);
+    options->text[id] = value;
+    if (!o->is_repeatable) return true;
+    const char **grown = realloc(options->values[id], (options->n_values[id] + 1) * sizeof *grown);
+    if (!grown) return error_memory(err, "options");
+    grown[options->n_values[id]++] = value;
+    options->values[id] = grown;
+    return true;
+}
+
+/* Takes values from the environment for options that the command line left open. */
+static bool read_environment(struct options *options, struct mx_error *err) {
+    for (size_t i = 0; i < N_OPTIONS; i++) {
+        const struct option *o = &option_table[i];
+        const char *names = o->environment;
+        if (options->text[i] || !(o->commands & 1u << options->command)) continue;
+        while (names && *names) {
+            char name[64];
+            size_t n = strcspn(names, " ");
+            snprintf(name, sizeof name, "%.*s", (int)n, names);
+            const char *value = getenv(name);
+            names += n + (names[n] != '\0');
+            if (!value || !*value) continue;
+            if (o->kind == OPTION_FLAG && list_has("0 false off no", value, strlen(value))) break;
+            if (!check_value(o, name, value, err) || !store(options, o, value, err)) return false;
+            break;
+        }
+    }
+    return true;
+}
+
+static bool take_option(struct options *options, int argc, char **argv, int *at, struct mx_error *err) {
+    const char *word = argv[*at], *equals = strchr(word, '='), *value = NULL;
+    const char *command = command_table[options->command].name;
+    size_t length = strncmp(word, "--", 2) == 0 && equals ? (size_t)(equals - word) : strlen(word);
+    const struct option *o = find_option(options->command, word, length);
+    if (!o) return error_set(err, ERROR_USAGE, "unknown option '%.*s' (see mlxcel %s --help)", (int)length, word, command);
+    if (o->kind == OPTION_ABSENT)
+        return error_set(err, ERROR_USAGE, "option '%.*s' of the original is not available in this version",
+                         (int)length, word);
+    if (length < strlen(word)) value = equals + 1;
+    if (o->kind == OPTION_FLAG) {
+        if (value && !list_has("1 true on yes 0 false off no", value, strlen(value)))
+            return error_set(err, ERROR_USAGE, "%s takes no value", o->name);
+        return store(options, o, value ? value : "1", err);
+    }
+    if (!value) {
+        if (*at + 1 >= argc) return error_set(err, ERROR_USAGE, "option '%s' needs a value", word);
+        value = argv[++*at];
+    }
+    return check_value(o, o->name, value, err) && store(options, o, value, err);
+}
+
+bool options_parse(struct options *options, int argc, char **argv, int first, struct mx_error *err) {
+    const struct command_info *info = &command_table[options->command];
+    bool only_positional = false, has_positional = false;
+    for (int i = first; i < argc; i++) {
+        if (!only_positional && !strcmp(argv[i], "--")) {
+            only_positional = true;
+        } else if (!only_positional && argv[i][0] == '-' && argv[i][1]) {
+            if (!take_option(options, argc, argv, &i, err)) return false;
+        } else {
+            if (!info->positional || has_positional)
+                return error_set(err, ERROR_USAGE, "unexpected argument '%s' (see mlxcel %s --help)", argv[i], info->name);
+            has_positional = true;
+            options->text[info->positional_option] = argv[i];
+        }
+    }
+    return read_environment(options, err);
+}
+
+void options_free(struct options *options) {
+    for (size_t i = 0; i < N_OPTIONS; i++) free(options->values[i]);
+}
+
+bool options_is_set(const struct options *options, enum option_id id) { return options->text[id] != NULL; }
+
+bool options_flag(const struct options *options, enum option_id id) {
+    const char *value = options->text[id];
+    return value && !list_has("0 false off no", value, strlen(value));
+}
+
+const char *options_text(const struct options *options, enum option_id id) {
+    return options->text[id] ? options->text[id] : option_table[id].default_text;
+}
+
+int64_t options_integer(const struct options *options, enum option_id id) {
+    const char *text = options_text(options, id);
+    return text ? strtoll(text, NULL, 10) : 0;
+}
+
+double options_real(const struct options *options, enum option_id id) {
+    const char *text = options_text(options, id);
+    return text ? strtod(text, NULL) : 0;
+}
+
+static void print_wrapped(const char *text, int column) {
+    int at = column;
+    while (*text) {
+        int n = (int)strcspn(text, " ");
+        if (at + n > 118 && at > column) {
+            printf("\n%*s", column, "");
+            at = column;
+        }
+        printf("%.*s ", n, text);
+        at += n + 1;
+        text += n + (text[n] == ' ');
+    }
+    putchar('\n');
+}
+
+static void print_option(const struct option *o) {
+    char head[160];
+    int n = snprintf(head, sizeof head, "  %s", o->name);
+    for (const char *a = o->aliases; a && *a; a += strcspn(a, " "), a += *a == ' ')
+        n += snprintf(head + n, sizeof head - (size_t)n, ", %.*s", (int)strcspn(a, " "), a);
+    if (o->choices) n += snprintf(head + n, sizeof head - (size_t)n, " %s", o->choices);
+    else if (o->value_name) n += snprintf(head + n, sizeof head - (size_t)n, " %s", o->value_name);
+    printf("%-36s", head);
+    if (n >= 36) printf("\n%36s", "");
+    char text[800];
+    n = snprintf(text, sizeof text, "%s", o->help);
+    if (o->default_text && *o->default_text)
+        n += snprintf(text + n, sizeof text - (size_t)n, " (default %s)", o->default_text);
+    if (o->environment) snprintf(text + n, sizeof text - (size_t)n, " [%s]", o->environment);
+    print_wrapped(text, 36);
+}
+
+void options_print_help(enum command command) {
+    if (command == N_COMMANDS) {
+        printf("usage: mlxcel COMMAND [OPTIONS]\n\nRuns language models from MLX and Hugging Face safetensors folders.\n\n"
+               "commands:\n");
+        for (size_t i = 0; i < N_COMMANDS; i++)
+            if (command_table[i].run) printf("  %-16s %s\n", command_table[i].name, command_table[i].summary);
+        printf("\nmlxcel COMMAND --help describes one command; mlxcel --version prints the version.\n");
+        return;
+    }
+    const struct command_info *info = &command_table[command];
+    printf("usage: mlxcel %s [OPTIONS]%s%s%s\n\n%s\n\noptions:\n", info->name, info->positional ? " [" : "",
+           info->positional ? info->positional : "", info->positional ? "]" : "", info->summary);
+    for (size_t i = 0; i < N_OPTIONS; i++)
+        if (option_table[i].commands & 1u << command && option_table[i].kind != OPTION_ABSENT)
+            print_option(&option_table[i]);
+}
