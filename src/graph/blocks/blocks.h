@@ -1,0 +1,92 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The building blocks of decoder networks. Each describes one part of a layer to the builder, by a specification that the
+ * family fills from its config. Module names default to the usual ones; a zeroed name means the default. */
+#ifndef MLXCEL_GRAPH_BLOCKS_H
+#define MLXCEL_GRAPH_BLOCKS_H
+
+#include "graph/builder.h"
+
+/* ---- attention ---- */
+
+enum qk_norm {
+    QK_NORM_NONE,
+    QK_NORM_HEAD, /* RMS over each head, one weight of head_dim: q_norm.weight, k_norm.weight */
+};
+
+struct attention_spec {
+    uint32_t n_heads, n_kv_heads, head_dim;
+    bool has_qkv_bias, has_o_bias; /* for shapes only; a file's biases are always used */
+    enum qk_norm qk_norm;
+    float qk_norm_eps;
+    bool qk_norm_plus_one; /* the file stores w - 1 */
+    bool has_rope, rope_interleaved;
+    uint32_t rope;  /* table */
+    enum cache_policy policy;
+    uint32_t window;
+    double scale;   /* 0 = head_dim^-0.5 */
+    float softcap;
+    bool has_output_gate; /* q_proj holds query and gate inside each head; output times sigmoid(gate) */
+    const char *sinks;    /* name of a tensor with one logit for each query head, or NULL */
+};
+
+/* module: "self_attn". Returns the output projection of the attention of x. */
+struct value block_attention(struct builder *b, struct value x, const struct attention_spec *spec, const char *module);
+
+/* ---- feed-forward ---- */
+
+struct mlp_spec {
+    uint32_t intermediate_size;
+    enum unary activation;
+    bool has_bias; /* for shapes only */
+};
+
+/* down(f(gate(x)) * up(x)); module: "mlp". */
+struct value block_gated_mlp(struct builder *b, struct value x, const struct mlp_spec *spec, const char *module);
+
+struct moe_spec {
+    struct router_params router;
+    const char *router_module;
+    uint32_t intermediate_size; /* of one expert */
+    enum unary activation;
+    /* where the matrices may lie: stacked, one module for each expert ("%u"), or gate and up fused ("gate_up") */
+    struct matrix_source gate[4], up[4], down[4];
+    uint32_t n_gate, n_up, n_down;
+};
+
+/* The sources of the usual layouts under `module`: MODULE.switch_mlp.NAME, MODULE.experts.%u.NAME, fused
+ * MODULE.experts.gate_up_proj. */
+void moe_usual_sources(struct moe_spec *spec, struct builder *b, const char *module);
+
+struct value block_moe(struct builder *b, struct value x, const struct moe_spec *spec);
+
+/* An MLP beside the experts, its output times sigmoid(gate_module(x)) where gate_module is not NULL. */
+struct value block_shared_expert(struct builder *b, struct value x, const struct mlp_spec *spec, const char *module,
+                                 const char *gate_module);
+
+/* ---- recurrent mixers ---- */
+
+struct mamba2_spec {
+    uint32_t n_heads, head_dim, n_groups, state_dim, conv_taps;
+    float dt_min, dt_max, norm_eps;
+    bool has_conv_bias, has_proj_bias; /* for shapes only */
+};
+
+struct value block_mamba2(struct builder *b, struct value x, const struct mamba2_spec *spec, const char *module);
+
+struct delta_spec {
+    uint32_t n_key_heads, n_value_heads, key_dim, value_dim, conv_taps;
+    float norm_eps;
+};
+
+struct value block_delta_net(struct builder *b, struct value x, const struct delta_spec *spec, const char *module);
+
+/* Convolution weights [channels, 1, taps] (released files) or [channels, taps, 1] (MLX): the same bytes either way. */
+const struct weight *block_conv_weight(struct builder *b, const char *names, uint32_t channels, uint32_t taps);
+
+/* "module.name" in the graph's arena. */
+const char *block_name(struct builder *b, const char *module, const char *name);
+
+/* The activation that a config names; an unknown one is an error. */
+enum unary block_activation(struct builder *b, const char *name);
+
+#endif

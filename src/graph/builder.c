@@ -1,0 +1,308 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "graph/builder.h"
+
+#include "base/memory.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+void builder_init(struct builder *b, struct graph *graph, struct config *config, struct mx_error *err) {
+    *b = (struct builder){.graph = graph, .config = config, .err = err, .layer = 0xffff};
+    graph->logits = graph->hidden = value_none();
+}
+
+void builder_fail(struct builder *b, enum error_code code, const char *format, ...) {
+    if (b->failed) return;
+    b->failed = true;
+    va_list args;
+    va_start(args, format);
+    error_set_va(b->err, code, format, args);
+    va_end(args);
+}
+
+static void *failed_memory(struct builder *b) {
+    builder_fail(b, ERROR_MEMORY, "out of memory (model graph)");
+    return NULL;
+}
+
+void builder_layer(struct builder *b, const char *format, uint32_t index) {
+    const char *number = strstr(format, "%u");
+    int n = number ? (int)(number - format) : (int)strlen(format);
+    snprintf(b->scope, sizeof b->scope, "%.*s%u%s", n, format, index, number ? number + 2 : "");
+    b->layer = (uint16_t)index;
+}
+
+void builder_top(struct builder *b) {
+    b->scope[0] = '\0';
+    b->layer = 0xffff;
+}
+
+void builder_layer_end(struct builder *b, struct value x) {
+    b_op(b, (struct op){.kind = OP_TAP, .in = {x}, .out = value_none()});
+    builder_top(b);
+}
+
+/* ---- weights ---- */
+
+static const struct weight *taken(struct builder *b, const struct weight *weight) {
+    if (!weight) b->failed = true;
+    return weight;
+}
+
+const struct weight *b_matrix_from(struct builder *b, enum weight_role role, const struct matrix_source *sources,
+                                   size_t n_sources, uint32_t n_rows, uint32_t n_cols) {
+    if (b->failed) return NULL;
+    return taken(b, weights_matrix(&b->graph->weights, b->scope, sources, n_sources, role, n_rows, n_cols, b->err));
+}
+
+const struct weight *b_matrix(struct builder *b, enum weight_role role, const char *modules, uint32_t n_rows,
+                              uint32_t n_cols) {
+    return b_matrix_from(b, role, &(struct matrix_source){.module = modules}, 1, n_rows, n_cols);
+}
+
+const struct weight *b_experts(struct builder *b, const struct matrix_source *sources, size_t n_sources,
+                               uint32_t n_experts, uint32_t n_rows, uint32_t n_cols) {
+    if (b->failed) return NULL;
+    return taken(b, weights_experts(&b->graph->weights, b->scope, sources, n_sources, n_experts, n_rows, n_cols, b->err));
+}
+
+const struct weight *b_vector_rows(struct builder *b, const char *names, struct row_selection rows, uint32_t n) {
+    if (b->failed) return NULL;
+    return taken(b, weights_vector(&b->graph->weights, b->scope, names, &rows, n, b->err));
+}
+
+const struct weight *b_vector(struct builder *b, const char *names, uint32_t n) {
+    return b_vector_rows(b, names, (struct row_selection){0}, n);
+}
+
+void b_transform(struct builder *b, const struct weight *vector, float (*f)(float)) {
+    if (b->failed || !vector->vector) return;
+    for (uint32_t i = 0; i < vector->n_cols; i++) vector->vector[i] = f(vector->vector[i]);
+}
+
+bool b_has(struct builder *b, const char *names, bool fallback) {
+    return !b->failed && weights_has(&b->graph->weights, b->scope, names, fallback);
+}
+
+const struct weight *b_constant(struct builder *b, uint32_t n, double value) {
+    struct arena *arena = &b->graph->arena;
+    struct weight *weight = b->failed ? NULL : arena_calloc(arena, 1, sizeof *weight);
+    float *vector = weight ? arena_calloc(arena, n, sizeof *vector) : NULL;
+    if (!vector) return failed_memory(b);
+    for (uint32_t i = 0; i < n; i++) vector[i] = (float)value;
+    *weight = (struct weight){.name = "constant", .role = ROLE_NORM, .n_rows = 1, .n_cols = n, .vector = vector};
+    return weight;
+}
+
+/* ---- values and ops ---- */
+
+static struct value new_value(struct builder *b, uint32_t width, bool is_output) {
+    struct graph *g = b->graph;
+    if (b->failed || !array_reserve(&g->values, &g->values_capacity, g->n_values + 1, sizeof *g->values)) {
+        failed_memory(b);
+        return value_none();
+    }
+    g->values[g->n_values] = (struct value_info){.width = width, .is_output_domain = is_output, .buffer = -1};
+    return (struct value){.id = (int)g->n_values++, .width = width};
+}
+
+struct value b_value(struct builder *b, uint32_t width) { return new_value(b, width, false); }
+
+/* A value in the domain of another one. */
+static struct value value_like(struct builder *b, struct value x, uint32_t width) {
+    if (b->failed) return value_none();
+    return new_value(b, width, b->graph->values[x.id].is_output_domain);
+}
+
+struct op *b_op(struct builder *b, struct op op) {
+    struct graph *g = b->graph;
+    if (b->failed) return NULL;
+    if (!array_reserve(&g->ops, &g->ops_capacity, g->n_ops + 1, sizeof *g->ops)) return failed_memory(b);
+    op.layer = b->layer;
+    g->ops[g->n_ops] = op;
+    return &g->ops[g->n_ops++];
+}
+
+/* Appends an op of up to two inputs whose output is as wide as the first. */
+static struct value simple_op(struct builder *b, struct op op, struct value x, struct value y) {
+    struct value out = value_like(b, x, x.width);
+    op.in[0] = x;
+    op.in[1] = y;
+    op.out = out;
+    b_op(b, op);
+    return out;
+}
+
+struct value b_embed(struct builder *b, const struct weight *table) {
+    if (b->failed) return value_none();
+    struct value out = b_value(b, table->n_cols);
+    b_op(b, (struct op){.kind = OP_EMBED, .in = {value_none()}, .out = out, .embed.weight = table});
+    return out;
+}
+
+struct value b_norm(struct builder *b, struct value x, struct norm_params norm) {
+    return simple_op(b, (struct op){.kind = OP_NORM, .norm = norm}, x, value_none());
+}
+
+static float plus_one_f(float x) { return 1.0f + x; }
+
+struct value b_rms_norm(struct builder *b, struct value x, const char *name, float eps, bool plus_one) {
+    const struct weight *weight = b_vector(b, name, x.width);
+    if (plus_one) b_transform(b, weight, plus_one_f);
+    return b_norm(b, x, (struct norm_params){.kind = NORM_RMS, .weight = weight, .eps = eps});
+}
+
+struct value b_add(struct builder *b, struct value x, struct value y) {
+    return simple_op(b, (struct op){.kind = OP_ADD}, x, y);
+}
+
+struct value b_multiply(struct builder *b, struct value x, struct value y) {
+    return simple_op(b, (struct op){.kind = OP_MULTIPLY}, x, y);
+}
+
+struct value b_scale(struct builder *b, struct value x, double factor) {
+    if (factor == 1) return x;
+    return simple_op(b, (struct op){.kind = OP_SCALE, .factor = (float)factor}, x, value_none());
+}
+
+struct value b_unary(struct builder *b, enum unary f, struct value x) {
+    return simple_op(b, (struct op){.kind = OP_UNARY, .unary = f}, x, value_none());
+}
+
+struct value b_gated(struct builder *b, enum unary f, struct value gate, struct value up) {
+    return simple_op(b, (struct op){.kind = OP_GATED, .unary = f}, gate, up);
+}
+
+struct value b_softcap(struct builder *b, struct value x, float cap) {
+    return simple_op(b, (struct op){.kind = OP_SOFTCAP, .factor = cap}, x, value_none());
+}
+
+struct value b_matmul(struct builder *b, struct value x, const struct matmul_part *parts, size_t n_parts) {
+    if (b->failed) return value_none();
+    struct op op = {.kind = OP_MATMUL, .in = {x, value_none(), value_none()}};
+    uint32_t width = 0;
+    op.matmul.n_parts = (uint32_t)n_parts;
+    op.matmul.factor = 1.0f;
+    for (size_t i = 0; i < n_parts; i++) {
+        op.matmul.parts[i] = parts[i];
+        op.matmul.parts[i].out_offset = width;
+        width += parts[i].weight->n_rows;
+    }
+    op.out = value_like(b, x, width);
+    b_op(b, op);
+    return op.out;
+}
+
+struct value b_linear(struct builder *b, struct value x, const struct weight *weight, const struct weight *bias) {
+    return b_matmul(b, x, &(struct matmul_part){.weight = weight, .bias = bias}, 1);
+}
+
+struct value b_select_outputs(struct builder *b, struct value x) {
+    struct value out = new_value(b, x.width, true);
+    b_op(b, (struct op){.kind = OP_SELECT, .in = {x}, .out = out});
+    return out;
+}
+
+struct value b_head_op(struct builder *b, struct op op, uint32_t out_width) {
+    op.out = b_value(b, out_width);
+    b_op(b, op);
+    return op.out;
+}
+
+struct value b_head_norm(struct builder *b, struct value x, struct head_params heads, struct norm_params norm) {
+    struct op op = {.kind = OP_HEAD_NORM, .in = {x}};
+    op.head.heads = heads;
+    op.head.norm = norm;
+    return b_head_op(b, op, x.width);
+}
+
+struct value b_head_gated(struct builder *b, enum unary f, struct value gate, struct value x, struct head_params heads) {
+    struct op op = {.kind = OP_HEAD_GATED, .in = {gate, x}};
+    op.head.heads = heads;
+    op.head.unary = f;
+    return b_head_op(b, op, x.width);
+}
+
+struct value b_rope(struct builder *b, struct value x, struct head_params heads, uint32_t rope, bool is_interleaved) {
+    if (b->failed) return value_none();
+    struct op op = {.kind = OP_ROPE, .in = {x, b_rope_table(b, rope)}};
+    op.head.heads = heads;
+    op.head.rope = (struct rope_params){rope, b->graph->ropes[rope].rotary_dim, is_interleaved};
+    return b_head_op(b, op, x.width);
+}
+
+uint32_t b_cache(struct builder *b, enum cache_policy policy, uint32_t window, uint32_t n_heads, uint32_t key_dim,
+                 uint32_t value_dim) {
+    struct graph *g = b->graph;
+    if (b->failed) return 0;
+    size_t group = 0;
+    for (; group < g->n_groups; group++) {
+        const struct cache_group *c = &g->groups[group];
+        if (c->policy == policy && c->window == window && c->n_heads == n_heads && c->key_dim == key_dim &&
+            c->value_dim == value_dim)
+            break;
+    }
+    if (!array_reserve(&g->groups, &g->groups_capacity, group + 1, sizeof *g->groups) ||
+        !array_reserve(&g->caches, &g->caches_capacity, g->n_caches + 1, sizeof *g->caches)) {
+        failed_memory(b);
+        return 0;
+    }
+    if (group == g->n_groups) {
+        g->groups[g->n_groups++] = (struct cache_group){.policy = policy, .window = window, .n_heads = n_heads,
+                                                        .key_dim = key_dim, .value_dim = value_dim};
+    }
+    g->caches[g->n_caches] = (struct cache){.group = (uint32_t)group, .entry = g->groups[group].n_entries++};
+    return (uint32_t)g->n_caches++;
+}
+
+void b_cache_write(struct builder *b, uint32_t cache, struct value keys, struct value values, struct head_params heads) {
+    struct op op = {.kind = OP_CACHE_WRITE, .in = {keys, values}, .out = value_none()};
+    op.head.heads = heads;
+    op.head.attend.cache = cache;
+    b_op(b, op);
+}
+
+struct value b_attend(struct builder *b, struct value q, struct head_params heads, struct attend_params attend) {
+    struct op op = {.kind = OP_ATTEND, .in = {q}};
+    op.head.heads = heads;
+    op.head.attend = attend;
+    return b_head_op(b, op, heads.n_units * heads.heads_per_unit * attend.value_dim);
+}
+
+uint32_t b_state(struct builder *b, uint64_t floats) {
+    uint64_t offset = b->graph->state_floats;
+    floats = (floats + 15) / 16 * 16;
+    if (offset + floats > UINT32_MAX) builder_fail(b, ERROR_UNSUPPORTED, "the recurrent state is larger than 16 GiB");
+    b->graph->state_floats = offset + floats;
+    return (uint32_t)offset;
+}
+
+/* ---- the graph's own functions ---- */
+
+void graph_free(struct graph *g) {
+    free(g->ops);
+    free(g->values);
+    free(g->caches);
+    free(g->groups);
+    free(g->ropes);
+    weights_free(&g->weights);
+    arena_free(&g->arena);
+    *g = (struct graph){0};
+}
+
+const char *op_kind_name(enum op_kind kind) {
+    static const char *const names[N_OP_KINDS] = {
+        "embed",  "rope_table", "norm",    "add",          "multiply", "scale",     "unary",       "gated",  "softcap",
+        "select", "tap",        "route",   "combine",      "matmul",   "matmul_gated", "experts",  "experts_gated",
+        "head_norm", "rope",    "cache_write", "attend",   "conv",     "mamba2",    "delta",       "head_gated", "heads"};
+    return names[kind];
+}
+
+uint64_t cache_head_bytes(const struct cache_group *group, enum kv_format format) {
+    return (uint64_t)PAGE_CELLS * (group->key_dim + group->value_dim) * (format == KV_F16 ? 2 : 4);
+}
+
+uint64_t cache_group_page_bytes(const struct cache_group *group, enum kv_format format) {
+    return cache_head_bytes(group, format) * group->n_heads * group->n_entries;
+}

@@ -1,0 +1,95 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The builder: what family files and blocks describe a network with.
+ *
+ * Errors are sticky: after the first one every call does nothing and returns an empty value, so that a description needs
+ * no checks; its caller looks at builder.failed once. Names are relative to the current scope (a layer) and may list
+ * alternatives, separated by '|'; a name that begins with '/' is a full one. */
+#ifndef MLXCEL_GRAPH_BUILDER_H
+#define MLXCEL_GRAPH_BUILDER_H
+
+#include "graph/graph.h"
+
+struct builder {
+    struct graph *graph;
+    struct config *config;
+    struct mx_error *err;
+    bool failed;
+    char scope[256];
+    uint16_t layer;
+};
+
+void builder_init(struct builder *b, struct graph *graph, struct config *config, struct mx_error *err);
+/* Sets the error, unless one is set. */
+void builder_fail(struct builder *b, enum error_code code, const char *format, ...) __attribute__((format(printf, 3, 4)));
+
+/* Layer i begins: names are relative to format with the number filled in, e.g. "model.layers.%u". */
+void builder_layer(struct builder *b, const char *format, uint32_t index);
+/* The layer's output: a tap for comparison with references and for drafters. */
+void builder_layer_end(struct builder *b, struct value x);
+/* Outside layers. */
+void builder_top(struct builder *b);
+
+/* ---- weights ---- */
+const struct weight *b_matrix(struct builder *b, enum weight_role role, const char *modules, uint32_t n_rows,
+                              uint32_t n_cols);
+const struct weight *b_matrix_from(struct builder *b, enum weight_role role, const struct matrix_source *sources,
+                                   size_t n_sources, uint32_t n_rows, uint32_t n_cols);
+const struct weight *b_experts(struct builder *b, const struct matrix_source *sources, size_t n_sources,
+                               uint32_t n_experts, uint32_t n_rows, uint32_t n_cols);
+/* Vectors: full tensor names. */
+const struct weight *b_vector(struct builder *b, const char *names, uint32_t n);
+const struct weight *b_vector_rows(struct builder *b, const char *names, struct row_selection rows, uint32_t n);
+/* v[i] = f(v[i]) on a bound vector. */
+void b_transform(struct builder *b, const struct weight *vector, float (*f)(float));
+/* n equal values that no file holds. */
+const struct weight *b_constant(struct builder *b, uint32_t n, double value);
+bool b_has(struct builder *b, const char *names, bool fallback);
+
+/* ---- values ---- */
+struct value b_value(struct builder *b, uint32_t width);
+static inline struct value value_columns(struct value v, uint32_t offset, uint32_t width) {
+    return (struct value){v.id, v.offset + offset, width};
+}
+static inline struct value value_none(void) { return (struct value){.id = NO_VALUE}; }
+
+/* ---- ops ---- */
+struct value b_embed(struct builder *b, const struct weight *table);
+struct value b_norm(struct builder *b, struct value x, struct norm_params norm);
+/* RMS norm with a weight vector; plus_one: the file stores w - 1. */
+struct value b_rms_norm(struct builder *b, struct value x, const char *name, float eps, bool plus_one);
+struct value b_add(struct builder *b, struct value x, struct value y);
+struct value b_multiply(struct builder *b, struct value x, struct value y);
+struct value b_scale(struct builder *b, struct value x, double factor); /* factor 1 adds no op */
+struct value b_unary(struct builder *b, enum unary f, struct value x);
+struct value b_gated(struct builder *b, enum unary f, struct value gate, struct value up);
+struct value b_softcap(struct builder *b, struct value x, float cap);
+/* One product with several matrices: the result holds their outputs side by side, in order. */
+struct value b_matmul(struct builder *b, struct value x, const struct matmul_part *parts, size_t n_parts);
+struct value b_linear(struct builder *b, struct value x, const struct weight *weight, const struct weight *bias);
+struct value b_select_outputs(struct builder *b, struct value x);
+
+/* Head ops: n_units units, each with heads_per_unit heads of head_dim columns. */
+struct value b_head_norm(struct builder *b, struct value x, struct head_params heads, struct norm_params norm);
+/* f(gate) * x; the same as b_gated, but able to join a chain of head ops. */
+struct value b_head_gated(struct builder *b, enum unary f, struct value gate, struct value x, struct head_params heads);
+struct value b_rope(struct builder *b, struct value x, struct head_params heads, uint32_t rope, bool is_interleaved);
+uint32_t b_cache(struct builder *b, enum cache_policy policy, uint32_t window, uint32_t n_heads, uint32_t key_dim,
+                 uint32_t value_dim);
+void b_cache_write(struct builder *b, uint32_t cache, struct value keys, struct value values, struct head_params heads);
+struct value b_attend(struct builder *b, struct value q, struct head_params heads, struct attend_params attend);
+struct value b_head_op(struct builder *b, struct op op, uint32_t out_width);
+
+/* f32s of the state slot; returns their offset. */
+uint32_t b_state(struct builder *b, uint64_t floats);
+
+/* Any op: appended with the current layer. The output value must exist. */
+struct op *b_op(struct builder *b, struct op op);
+
+/* ---- rope tables ---- */
+/* The rope of the config (rope_theta, rope_scaling or rope_parameters, possibly by layer type), for rotary_dim
+ * dimensions. layer_type NULL or "full_attention", "sliding_attention". Returns the table's number. */
+uint32_t b_rope_from_config(struct builder *b, uint32_t rotary_dim, const char *layer_type, double default_theta);
+/* The cos/sin value of a table, made once a step. */
+struct value b_rope_table(struct builder *b, uint32_t rope);
+
+#endif

@@ -1,0 +1,248 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The description of a model: a flat list of ops over values.
+ *
+ * A value is a table of f32 with one row for each row of a step ("row domain"), or for each row whose output is wanted
+ * ("output domain"). Ops read values and write values; each op names its weights, caches and parameters. The list is
+ * made once by a family file through graph/builder.h and graph/blocks; graph/lower.c fuses ops and plans buffers; a
+ * backend executes it.
+ *
+ * Three classes of ops, by how their work divides:
+ *   row ops    a row's result needs that row only            (embed, norm, element-wise, routing)
+ *   matmuls    row blocks x blocks of weight rows
+ *   head ops   one unit (key head and its query heads, SSM group, ...) of one span, rows in order
+ * Consecutive head ops with equal unit counts may run as one OP_HEADS: each unit goes through the whole chain alone. */
+#ifndef MLXCEL_GRAPH_GRAPH_H
+#define MLXCEL_GRAPH_GRAPH_H
+
+#include "graph/weights.h"
+#include "kernels/kernels.h"
+
+enum { NO_VALUE = -1 };
+
+/* A value, or some columns of one. */
+struct value {
+    int id; /* NO_VALUE = none */
+    uint32_t offset, width;
+};
+
+struct value_info {
+    uint32_t width;
+    bool is_output_domain;
+    int buffer; /* set by planning */
+};
+
+enum op_kind {
+    /* row ops */
+    OP_EMBED,       /* out = embedding row of the token, or the row's vector */
+    OP_ROPE_TABLE,  /* out = cos, sin of one rope table at the row's position */
+    OP_NORM,        /* out = norm(in0), over groups of `norm.group` columns */
+    OP_ADD,         /* out = in0 + in1 */
+    OP_MULTIPLY,    /* out = in0 * in1; in1 of width 1 scales the whole row */
+    OP_SCALE,       /* out = in0 * factor */
+    OP_UNARY,       /* out = f(in0) */
+    OP_GATED,       /* out = f(in0) * in1 */
+    OP_SOFTCAP,     /* out = factor * tanh(in0 / factor) */
+    OP_SELECT,      /* out (output domain) = rows of in0 whose output is wanted */
+    OP_TAP,         /* copies in0 to the step's tap buffer of the layer, where it asks for it */
+    OP_ROUTE,       /* in0 = router logits; out = top-k expert numbers and weights */
+    OP_COMBINE,     /* out = sum over the row's experts of weight * in0[slot]; in1 = route */
+    /* matmuls */
+    OP_MATMUL,      /* out columns = in0 x parts */
+    OP_MATMUL_GATED, /* out = f(in0 x parts[0]) * (in0 x parts[1]) */
+    OP_EXPERTS,     /* as OP_MATMUL for each of the row's experts: out and in0 (if `expert_input`) have k slots */
+    OP_EXPERTS_GATED,
+    /* head ops */
+    OP_HEAD_NORM,   /* out = norm of each head of in0 */
+    OP_ROPE,        /* out = rotated heads of in0; in1 = rope table */
+    OP_CACHE_WRITE, /* in0 = keys, in1 = values into the row's cell */
+    OP_ATTEND,      /* out = attention of the queries in0 over the cache */
+    OP_CONV,        /* out = causal convolution of in0's channels */
+    OP_MAMBA2,      /* out = scan; in0 = x, in1 = B, in2 = C, in3 = dt (raw) */
+    OP_DELTA,       /* out = gated delta rule; in0 = q, in1 = k, in2 = v, in3 = b, in4 = a (raw) */
+    OP_HEAD_GATED,  /* out = f(in0) * in1, by heads */
+    OP_HEADS,       /* a chain of the head ops above */
+    N_OP_KINDS,
+};
+
+enum { MAX_PARTS = 8, MAX_INPUTS = 5, MAX_CHAIN = 10 };
+
+struct matmul_part {
+    const struct weight *weight;
+    const struct weight *bias; /* NULL = none */
+    uint32_t out_offset;       /* first column in the op's output */
+    bool is_exact;             /* f32 activations and weights in every precision: routers, decay gates */
+};
+
+enum norm_kind { NORM_RMS, NORM_LAYER };
+
+struct norm_params {
+    enum norm_kind kind;
+    const struct weight *weight, *bias; /* NULL = none */
+    float eps;
+    uint32_t group; /* columns of one norm; 0 = the whole width */
+    bool per_group; /* the weight covers all groups (else each group uses the same weights) */
+};
+
+enum router_kind {
+    ROUTER_SOFTMAX_ALL, /* softmax over all experts, then the k best, renormalised if wanted */
+    ROUTER_SOFTMAX_TOP, /* the k best logits, softmax over them */
+    ROUTER_SIGMOID,     /* scores sigmoid(logit), chosen by score + bias, weights without the bias */
+};
+
+struct router_params {
+    enum router_kind kind;
+    uint32_t n_experts, top_k;
+    bool normalize;              /* divide by the sum of the chosen weights */
+    float normalize_epsilon;     /* added to that sum */
+    float factor;                /* multiplies the weights */
+    const struct weight *bias;   /* for the choice only */
+    uint32_t n_groups, top_groups;
+};
+
+/* A head op's unit u covers heads [u * heads_per_unit, (u + 1) * heads_per_unit) of its input and output. */
+struct head_params {
+    uint32_t n_units, heads_per_unit, head_dim;
+};
+
+struct attend_params {
+    uint32_t cache;           /* index into graph.caches */
+    uint32_t key_dim, value_dim;
+    float scale, softcap;
+    const struct weight *sinks; /* [query heads] or NULL */
+};
+
+struct rope_params {
+    uint32_t table;       /* index into graph.ropes */
+    uint32_t rotary_dim;  /* of head_dim; the rest passes */
+    bool is_interleaved;
+};
+
+struct conv_params {
+    const struct weight *weight, *bias; /* [channels][taps]; [channels] */
+    uint32_t taps, n_channels;
+    uint32_t state;       /* offset in f32s of the state slot: [taps - 1][n_channels] */
+    bool silu;
+    /* unit u covers these channel ranges: range i is first[i] + u * count[i] .. + count[i] */
+    uint32_t n_ranges, first[3], count[3];
+};
+
+struct mamba2_params {
+    uint32_t n_heads, head_dim, state_dim, heads_per_group;
+    const struct weight *a, *d, *dt_bias; /* a = -exp(A_log) */
+    float dt_min, dt_max;
+    uint32_t state; /* offset: [heads][head_dim][state_dim] */
+};
+
+struct delta_params {
+    uint32_t n_key_heads, n_value_heads, key_dim, value_dim;
+    const struct weight *a, *dt_bias; /* a = -exp(A_log) */
+    uint32_t state; /* offset: [value heads][value_dim][key_dim] */
+};
+
+struct op {
+    enum op_kind kind;
+    uint16_t layer; /* 0xffff = outside the layers */
+    struct value in[MAX_INPUTS];
+    struct value out;
+    union {
+        struct {
+            const struct weight *weight;
+        } embed;
+        struct norm_params norm;
+        enum unary unary;
+        float factor;
+        struct router_params router;
+        struct {
+            uint32_t n_parts;
+            struct matmul_part parts[MAX_PARTS];
+            enum unary unary;           /* gated forms */
+            uint32_t top_k;             /* experts */
+            bool expert_input;          /* in0 has one row of columns for each slot */
+            bool has_norm;              /* fused: in0 goes through `norm` first */
+            struct norm_params norm;
+            bool has_residual;          /* fused: in1 is added to the result, after scaling by `factor` if not 1 */
+            float factor;
+        } matmul; /* in0 = x, in1 = residual, in2 = route */
+        struct {
+            struct head_params heads;
+            union {
+                struct norm_params norm;
+                enum unary unary;
+                struct rope_params rope;
+                struct attend_params attend;
+                struct conv_params conv;
+                struct mamba2_params mamba2;
+                struct delta_params delta;
+            };
+        } head;
+        struct {
+            uint32_t n_units;
+            uint32_t n_ops;
+            struct op *ops[MAX_CHAIN];
+        } chain;
+        uint32_t rope_table;
+        uint32_t top_k; /* combine */
+    };
+};
+
+/* ---- caches and state ---- */
+
+enum cache_policy { CACHE_FULL, CACHE_WINDOW, CACHE_CHUNK };
+
+/* Caches with the same geometry and policy share pages and page tables. */
+struct cache_group {
+    enum cache_policy policy;
+    uint32_t window; /* cells a query sees, with its own (window), or cells of a chunk */
+    uint32_t n_heads, key_dim, value_dim;
+    uint32_t n_entries; /* (layer, cache) pairs */
+};
+
+struct cache {
+    uint32_t group, entry;
+};
+
+/* ---- rope ---- */
+
+enum rope_kind { ROPE_PLAIN, ROPE_DYNAMIC, ROPE_LONG };
+
+struct rope {
+    enum rope_kind kind;
+    uint32_t rotary_dim;
+    float *inverse_frequency;       /* [rotary_dim / 2] */
+    float *long_inverse_frequency;  /* ROPE_LONG: beyond original_length */
+    float attention_factor, long_attention_factor; /* multiply cos and sin */
+    double base, factor;            /* ROPE_DYNAMIC */
+    uint32_t original_length;
+};
+
+/* ---- the graph ---- */
+
+struct graph {
+    struct op *ops;
+    size_t n_ops, ops_capacity;
+    struct value_info *values;
+    size_t n_values, values_capacity;
+    struct cache *caches;
+    size_t n_caches, caches_capacity;
+    struct cache_group *groups;
+    size_t n_groups, groups_capacity;
+    struct rope *ropes;
+    size_t n_ropes, ropes_capacity;
+    uint64_t state_floats; /* of one state slot */
+    struct value logits, hidden; /* output domain; hidden = what the head reads */
+    uint32_t vocab_size, hidden_size, n_layers, context_length;
+    struct weights weights;
+    struct arena arena;
+};
+
+void graph_free(struct graph *graph);
+
+const char *op_kind_name(enum op_kind kind);
+static inline bool op_is_head(enum op_kind kind) { return kind >= OP_HEAD_NORM; }
+static inline bool op_is_matmul(enum op_kind kind) { return kind >= OP_MATMUL && kind <= OP_EXPERTS_GATED; }
+
+/* Bytes of one page of a group: all entries, heads, 64 cells, keys and values. */
+uint64_t cache_group_page_bytes(const struct cache_group *group, enum kv_format format);
+uint64_t cache_head_bytes(const struct cache_group *group, enum kv_format format);
+
+#endif

@@ -1,0 +1,364 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "graph/weights.h"
+
+#include "base/memory.h"
+
+#include <stdio.h>
+#include <string.h>
+
+enum { MAX_NAME = 512 };
+
+/* ---- names ---- */
+
+/* How multimodal checkpoints wrap the names of their text part: a leading "model." is replaced by `replacement`, any
+ * other name gets `prefix` in front. */
+static const struct {
+    const char *replacement, *prefix;
+} wrappers[] = {
+    {"model.", ""},
+    {"language_model.model.", "language_model."},
+    {"model.language_model.", ""},
+    {"model.language_model.", "language_model."},
+    {"language_model.", "language_model."},
+    {"model.text_model.", ""},
+    {"thinker.model.", "thinker."},
+    {"", ""},
+};
+enum { N_WRAPPERS = sizeof wrappers / sizeof *wrappers };
+
+static void wrap_name(int wrapper, const char *name, char *out) {
+    if (!strncmp(name, "model.", 6)) snprintf(out, MAX_NAME, "%s%s", wrappers[wrapper].replacement, name + 6);
+    else snprintf(out, MAX_NAME, "%s%s", wrappers[wrapper].prefix, name);
+}
+
+static const struct tensor *find_wrapped(struct weights *w, const char *name) {
+    char wrapped[MAX_NAME];
+    for (int i = 0; i < N_WRAPPERS; i++) {
+        int wrapper = (w->wrapper + i) % N_WRAPPERS;
+        wrap_name(wrapper, name, wrapped);
+        const struct tensor *tensor = checkpoint_find(w->checkpoint, wrapped);
+        if (!tensor) continue;
+        w->wrapper = wrapper;
+        return tensor;
+    }
+    return NULL;
+}
+
+/* scope + "." + alternative number `index` + suffix; false when there are fewer alternatives. "" as scope adds nothing;
+ * an alternative that begins with '/' is a full name. */
+static bool full_name(const char *scope, const char *names, int index, const char *suffix, char *out) {
+    for (; index > 0; index--) {
+        names = strchr(names, '|');
+        if (!names) return false;
+        names++;
+    }
+    int n = (int)strcspn(names, "|");
+    if (*names == '/') snprintf(out, MAX_NAME, "%.*s%s", n - 1, names + 1, suffix);
+    else snprintf(out, MAX_NAME, "%s%s%.*s%s", scope, *scope ? "." : "", n, names, suffix);
+    return true;
+}
+
+static bool mark_used(struct weights *w, const struct tensor *tensor, struct mx_error *err) {
+    if (!tensor) return true;
+    return map_put(&w->used, tensor->name, strlen(tensor->name), 1, NULL) || error_memory(err, "weight names");
+}
+
+const struct tensor *weights_find(struct weights *w, const char *scope, const char *names) {
+    char name[MAX_NAME];
+    if (!w->checkpoint) return NULL;
+    for (int i = 0; full_name(scope, names, i, "", name); i++) {
+        const struct tensor *tensor = find_wrapped(w, name);
+        if (tensor) return tensor;
+    }
+    return NULL;
+}
+
+bool weights_has(struct weights *w, const char *scope, const char *names, bool fallback) {
+    return w->checkpoint ? weights_find(w, scope, names) != NULL : fallback;
+}
+
+/* ---- what the config says about formats ---- */
+
+static bool read_quantization(const struct json *object, struct quantization fallback, struct quantization *q) {
+    static const struct {
+        const char *mode;
+        enum weight_format format;
+        uint32_t group;
+    } modes[] = {{"mxfp4", WEIGHT_MXFP4, 32}, {"mxfp8", WEIGHT_MXFP8, 32}, {"nvfp4", WEIGHT_NVFP4, 16}};
+    *q = fallback;
+    const struct json *mode = json_get(object, "mode");
+    for (size_t i = 0; i < 3; i++)
+        if (json_string_is(mode, modes[i].mode)) {
+            *q = (struct quantization){modes[i].format, modes[i].group};
+            return true;
+        }
+    int64_t bits = json_integer(json_get(object, "bits"), 4), group = json_integer(json_get(object, "group_size"), 64);
+    for (int f = WEIGHT_AFFINE2; f <= WEIGHT_AFFINE8; f++)
+        if (weight_formats[f].bits == bits && group > 0 && group <= 1024) {
+            *q = (struct quantization){(enum weight_format)f, (uint32_t)group};
+            return true;
+        }
+    return false;
+}
+
+static bool read_config(struct weights *w, struct mx_error *err) {
+    const struct json *q = config_get(w->config, "quantization");
+    const char *dtype = config_string_or(w->config, "torch_dtype", "bfloat16");
+    w->plain_dtype = !strcmp(dtype, "float32") ? DTYPE_F32 : !strcmp(dtype, "float16") ? DTYPE_F16 : DTYPE_BF16;
+    if (!json_is_object(q)) return true;
+    const struct json *method = json_get(q, "quant_method");
+    if (json_string_is(method, "fp8")) {
+        w->quantization = (struct quantization){WEIGHT_E4M3, 128};
+        return true;
+    }
+    if (json_is_string(method) && !json_get(q, "bits") && !json_string_is(method, "bitnet"))
+        return error_set(err, ERROR_UNSUPPORTED, "%s: quantization method '%.*s' is not supported", w->config->path,
+                         (int)method->count, method->string);
+    if (!json_get(q, "bits") && !json_get(q, "mode")) return true;
+    return read_quantization(q, (struct quantization){0}, &w->quantization) ||
+           error_set(err, ERROR_UNSUPPORTED, "%s: quantization of %lld bits, group %lld is not supported", w->config->path,
+                     (long long)json_integer(json_get(q, "bits"), 0), (long long)json_integer(json_get(q, "group_size"), 0));
+}
+
+/* The config's entry for a module, under its plain or a wrapped name. */
+static struct quantization module_quantization(struct weights *w, const char *module) {
+    const struct json *q = config_get(w->config, "quantization"), *entry = NULL;
+    char wrapped[MAX_NAME];
+    for (int i = 0; i < N_WRAPPERS && !entry; i++) {
+        wrap_name(i, module, wrapped);
+        entry = json_get(q, wrapped);
+    }
+    struct quantization result = w->quantization;
+    if (json_is_bool(entry)) return json_bool(entry, true) ? result : (struct quantization){0};
+    if (json_is_object(entry)) read_quantization(entry, result, &result);
+    return result;
+}
+
+/* ---- weights ---- */
+
+static struct weight *new_weight(struct weights *w, const char *name, enum weight_role role, uint32_t n_rows,
+                                 uint32_t n_cols, uint32_t n_experts, struct mx_error *err) {
+    struct weight *weight = arena_calloc(&w->arena, 1, sizeof *weight);
+    if (!weight || !array_reserve(&w->list, &w->capacity, w->n + 1, sizeof(struct weight *)) ||
+        !(weight->name = arena_copy(&w->arena, name, strlen(name)))) {
+        error_memory(err, "weight table");
+        return NULL;
+    }
+    weight->role = role;
+    weight->n_rows = n_rows;
+    weight->n_cols = n_cols;
+    weight->n_experts = n_experts;
+    w->list[w->n++] = weight;
+    return weight;
+}
+
+static void count_bytes(struct weight *weight) {
+    for (uint32_t e = 0; e < (weight->n_experts ? weight->n_experts : 1); e++)
+        weight->stored_bytes += matrix_code_bytes(&weight->matrices[e]) + matrix_scale_bytes(&weight->matrices[e]);
+}
+
+/* The tensors of one module. */
+struct module {
+    const struct tensor *codes, *scales, *biases;
+};
+
+/* Looks for module.weight with its scales, in any of the conventions; a stacked tensor may also lack ".weight". */
+static bool find_module(struct weights *w, const char *module, struct module *found) {
+    char name[MAX_NAME + 32];
+    static const char *const scale_names[] = {".scales", ".weight_scale_inv", ".weight_scale"};
+    snprintf(name, sizeof name, "%s.weight", module);
+    found->codes = find_wrapped(w, name);
+    if (!found->codes) {
+        found->codes = find_wrapped(w, module);
+        found->scales = found->biases = NULL;
+        if (!found->codes) return false;
+        snprintf(name, sizeof name, "%s_scale_inv", module);
+        found->scales = found->codes->dtype == DTYPE_F8_E4M3 ? find_wrapped(w, name) : NULL;
+        return true;
+    }
+    found->scales = NULL;
+    for (size_t i = 0; i < 3 && !found->scales && found->codes->dtype > DTYPE_BF16; i++) {
+        snprintf(name, sizeof name, "%s%s", module, scale_names[i]);
+        found->scales = find_wrapped(w, name);
+    }
+    snprintf(name, sizeof name, "%s.biases", module);
+    found->biases = found->scales ? find_wrapped(w, name) : NULL;
+    return true;
+}
+
+static void select_rows(struct matrix *m, const struct row_selection *rows, uint32_t n_rows) {
+    if (!rows->tensor_rows) return;
+    if (rows->run_rows) matrix_select_rows(m, rows->first_row, n_rows, rows->run_rows, rows->run_step);
+    else matrix_select_rows(m, rows->first_row, n_rows, n_rows, n_rows);
+}
+
+static bool bind_matrix(struct weights *w, struct matrix *m, const char *module, const struct module *found,
+                        const struct row_selection *rows, uint32_t n_rows, uint32_t n_cols, int64_t expert,
+                        struct mx_error *err) {
+    struct quantization hint = module_quantization(w, module);
+    uint32_t tensor_rows = rows->tensor_rows ? rows->tensor_rows : n_rows;
+    if (!matrix_from_tensors(m, found->codes, found->scales, found->biases, tensor_rows, n_cols, expert, &hint, err))
+        return false;
+    select_rows(m, rows, n_rows);
+    return mark_used(w, found->codes, err) && mark_used(w, found->scales, err) && mark_used(w, found->biases, err);
+}
+
+/* A matrix for shape-only builders. Modules whose columns no group divides stay plain, as in the MLX conversion. */
+static void plan_matrix(struct weights *w, struct matrix *m, const char *module, uint32_t n_rows, uint32_t n_cols) {
+    static const enum weight_format plain[] = {
+        [DTYPE_F32] = WEIGHT_F32, [DTYPE_F16] = WEIGHT_F16, [DTYPE_BF16] = WEIGHT_BF16};
+    struct quantization q = module_quantization(w, module);
+    bool is_e4m3 = q.group && q.format == WEIGHT_E4M3;
+    if (is_e4m3 && (strstr(module, "embed") || strstr(module, "head"))) q.group = 0;
+    if (!q.group || (!is_e4m3 && n_cols % q.group != 0)) {
+        matrix_shape_only(m, plain[w->plain_dtype], 0, w->plain_dtype, n_rows, n_cols);
+        return;
+    }
+    enum dtype scale_dtype = weight_formats[q.format].has_biases ? w->plain_dtype
+                             : is_e4m3                           ? DTYPE_F32
+                             : q.format == WEIGHT_NVFP4          ? DTYPE_F8_E4M3
+                                                                 : DTYPE_U8;
+    matrix_shape_only(m, q.format, q.group, scale_dtype, n_rows, n_cols);
+}
+
+/* Finds the first alternative of the sources that exists. Returns its source number, or -1 with the error set. With
+ * experts, "%u" in a name stands for the expert. */
+static int find_source(struct weights *w, const char *scope, const struct matrix_source *sources, size_t n_sources,
+                       char *module, struct module *found, struct mx_error *err) {
+    char pattern[MAX_NAME];
+    for (size_t s = 0; s < n_sources; s++)
+        for (int i = 0; full_name(scope, sources[s].module, i, "", pattern); i++) {
+            const char *number = strstr(pattern, "%u");
+            if (number) snprintf(module, MAX_NAME, "%.*s0%s", (int)(number - pattern), pattern, number + 2);
+            else memcpy(module, pattern, MAX_NAME);
+            if (!find_module(w, module, found)) continue;
+            memcpy(module, pattern, MAX_NAME);
+            return (int)s;
+        }
+    full_name(scope, sources[0].module, 0, ".weight", pattern);
+    checkpoint_missing(w->checkpoint, pattern, err);
+    return -1;
+}
+
+struct weight *weights_matrix(struct weights *w, const char *scope, const struct matrix_source *sources,
+                              size_t n_sources, enum weight_role role, uint32_t n_rows, uint32_t n_cols,
+                              struct mx_error *err) {
+    char module[MAX_NAME];
+    struct module found = {0};
+    int source = 0;
+    if (w->checkpoint) source = find_source(w, scope, sources, n_sources, module, &found, err);
+    else full_name(scope, sources[0].module, 0, "", module);
+    if (source < 0) return NULL;
+    struct weight *weight =
+        new_weight(w, found.codes ? found.codes->name : module, role, n_rows, n_cols, 0, err);
+    if (!weight) return NULL;
+    weight->matrices = arena_calloc(&w->arena, 1, sizeof *weight->matrices);
+    if (!weight->matrices) {
+        error_memory(err, "weight table");
+        return NULL;
+    }
+    if (!w->checkpoint) plan_matrix(w, weight->matrices, module, n_rows, n_cols);
+    else if (!bind_matrix(w, weight->matrices, module, &found, &sources[source].rows, n_rows, n_cols, -1, err)) return NULL;
+    count_bytes(weight);
+    return weight;
+}
+
+static bool bind_experts(struct weights *w, struct weight *weight, const char *pattern, const struct module *stacked,
+                         const struct row_selection *rows, struct mx_error *err) {
+    const char *number = strstr(pattern, "%u");
+    for (uint32_t e = 0; e < weight->n_experts; e++) {
+        char module[MAX_NAME];
+        struct module one = *stacked;
+        if (number) {
+            snprintf(module, sizeof module, "%.*s%u%s", (int)(number - pattern), pattern, e, number + 2);
+            if (!find_module(w, module, &one)) {
+                strncat(module, ".weight", sizeof module - strlen(module) - 1);
+                return checkpoint_missing(w->checkpoint, module, err);
+            }
+        }
+        if (!bind_matrix(w, &weight->matrices[e], number ? module : pattern, &one, rows, weight->n_rows, weight->n_cols,
+                         number ? -1 : (int64_t)e, err))
+            return false;
+    }
+    if (!number && stacked->codes->shape[0] != weight->n_experts)
+        return error_set(err, ERROR_FORMAT, "%s: tensor '%s' holds %llu experts, expected %u", stacked->codes->file->name,
+                         stacked->codes->name, (unsigned long long)stacked->codes->shape[0], weight->n_experts);
+    return true;
+}
+
+struct weight *weights_experts(struct weights *w, const char *scope, const struct matrix_source *sources,
+                               size_t n_sources, uint32_t n_experts, uint32_t n_rows, uint32_t n_cols,
+                               struct mx_error *err) {
+    char pattern[MAX_NAME];
+    struct module found = {0};
+    int source = 0;
+    if (w->checkpoint) source = find_source(w, scope, sources, n_sources, pattern, &found, err);
+    else full_name(scope, sources[0].module, 0, "", pattern);
+    if (source < 0) return NULL;
+    struct weight *weight =
+        new_weight(w, found.codes ? found.codes->name : pattern, ROLE_EXPERTS, n_rows, n_cols, n_experts, err);
+    if (!weight) return NULL;
+    weight->matrices = arena_calloc(&w->arena, n_experts, sizeof *weight->matrices);
+    if (!weight->matrices) {
+        error_memory(err, "weight table");
+        return NULL;
+    }
+    if (w->checkpoint) {
+        if (!bind_experts(w, weight, pattern, &found, &sources[source].rows, err)) return NULL;
+    } else {
+        for (uint32_t e = 0; e < n_experts; e++) plan_matrix(w, &weight->matrices[e], pattern, n_rows, n_cols);
+    }
+    count_bytes(weight);
+    return weight;
+}
+
+static bool widen(struct weights *w, struct weight *weight, const struct tensor *tensor,
+                  const struct row_selection *selection, struct mx_error *err) {
+    uint32_t n = weight->n_cols, total = selection && selection->tensor_rows ? selection->tensor_rows : n;
+    float *all = arena_calloc(&w->arena, total, sizeof *all);
+    if (!all) return error_memory(err, tensor->name);
+    if (!vector_widen(tensor, total, all, err)) return false;
+    weight->vector = all;
+    if (!selection || !selection->tensor_rows) return true;
+    weight->vector = arena_calloc(&w->arena, n, sizeof *weight->vector);
+    if (!weight->vector) return error_memory(err, tensor->name);
+    uint32_t run = selection->run_rows ? selection->run_rows : n, step = selection->run_rows ? selection->run_step : n;
+    for (uint32_t i = 0; i < n; i++) weight->vector[i] = all[selection->first_row + i / run * step + i % run];
+    return true;
+}
+
+struct weight *weights_vector(struct weights *w, const char *scope, const char *names,
+                              const struct row_selection *selection, uint32_t n, struct mx_error *err) {
+    char name[MAX_NAME];
+    const struct tensor *tensor = NULL;
+    full_name(scope, names, 0, "", name);
+    if (w->checkpoint && !(tensor = weights_find(w, scope, names))) {
+        checkpoint_missing(w->checkpoint, name, err);
+        return NULL;
+    }
+    struct weight *weight = new_weight(w, tensor ? tensor->name : name, ROLE_NORM, 1, n, 0, err);
+    if (!weight) return NULL;
+    weight->stored_bytes = (uint64_t)n * dtype_bytes(tensor ? tensor->dtype : w->plain_dtype);
+    if (tensor && (!widen(w, weight, tensor, selection, err) || !mark_used(w, tensor, err))) return NULL;
+    return weight;
+}
+
+void weights_unused(const struct weights *w, void (*visit)(void *context, const struct tensor *tensor), void *context) {
+    for (size_t f = 0; w->checkpoint && f < w->checkpoint->n_files; f++)
+        for (size_t t = 0; t < w->checkpoint->files[f].n_tensors; t++) {
+            const struct tensor *tensor = &w->checkpoint->files[f].tensors[t];
+            if (!map_get(&w->used, tensor->name, strlen(tensor->name), NULL)) visit(context, tensor);
+        }
+}
+
+bool weights_init(struct weights *w, const struct checkpoint *checkpoint, struct config *config, struct mx_error *err) {
+    *w = (struct weights){.checkpoint = checkpoint, .config = config};
+    return read_config(w, err);
+}
+
+void weights_free(struct weights *w) {
+    free(w->list);
+    map_free(&w->used);
+    arena_free(&w->arena);
+    *w = (struct weights){0};
+}

@@ -1,0 +1,92 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Weight requests and where they are met: a checkpoint, or shapes only.
+ *
+ * A model's description asks for weights by module name, shape and role. With a checkpoint the request is bound to
+ * tensors, whatever names and layout the file has: a request lists alternatives, separated by '|', and wrapper prefixes
+ * (language_model. and the like) are found by themselves. Without one ("shapes only") every request is met with a matrix
+ * that lies nowhere, in the format that the config promises; parameter counts and memory plans come from that. */
+#ifndef MLXCEL_GRAPH_WEIGHTS_H
+#define MLXCEL_GRAPH_WEIGHTS_H
+
+#include "format/checkpoint.h"
+#include "format/config.h"
+#include "format/matrix.h"
+
+enum weight_role {
+    ROLE_EMBEDDING,
+    ROLE_ATTENTION,
+    ROLE_MLP,
+    ROLE_EXPERTS,
+    ROLE_ROUTER,
+    ROLE_RECURRENT,
+    ROLE_HEAD,
+    ROLE_NORM, /* norms, biases and other vectors */
+    N_ROLES,
+};
+
+struct weight {
+    const char *name; /* the tensor that it was bound to; the first alternative when shapes only */
+    enum weight_role role;
+    uint32_t n_rows, n_cols;  /* a vector has n_rows = 1 */
+    uint32_t n_experts;       /* 0 = one matrix */
+    struct matrix *matrices;  /* max(1, n_experts) of them; NULL for a vector */
+    float *vector;            /* n_cols values, widened; NULL for matrices and when shapes only */
+    uint64_t stored_bytes;    /* of codes, scales and biases, or of the vector, as in the file */
+    bool is_alias;            /* shares its tensors with an earlier weight (a tied head): not counted again */
+};
+
+struct weights {
+    const struct checkpoint *checkpoint; /* NULL = shapes only; borrowed */
+    struct config *config;               /* borrowed */
+    struct quantization quantization;    /* what the config says for modules without an entry of their own */
+    enum dtype plain_dtype;              /* of unquantised tensors when shapes only */
+    struct weight **list;
+    size_t n, capacity;
+    struct map used; /* names of tensors that a request took */
+    int wrapper;     /* the wrapper prefix that matched last */
+    struct arena arena;
+};
+
+bool weights_init(struct weights *weights, const struct checkpoint *checkpoint, struct config *config,
+                  struct mx_error *err);
+void weights_free(struct weights *weights);
+
+/* A selection of a tensor's rows: with tensor_rows = 0 the tensor has just the rows asked for. Else rows first_row ..
+ * in runs of run_rows, the runs run_step rows apart (run_rows = 0: one run). */
+struct row_selection {
+    uint32_t tensor_rows, first_row, run_rows, run_step;
+};
+
+/* One way in which a file may hold a matrix. */
+struct matrix_source {
+    const char *module; /* "self_attn.q_proj|attention.wq"; NULL ends a list */
+    struct row_selection rows;
+};
+
+/* A matrix [n_rows, n_cols] of the module scope + "." + module; the first source that exists is taken. NULL with the
+ * error set when there is none or its shape is wrong. */
+struct weight *weights_matrix(struct weights *weights, const char *scope, const struct matrix_source *sources,
+                              size_t n_sources, enum weight_role role, uint32_t n_rows, uint32_t n_cols,
+                              struct mx_error *err);
+
+/* n_experts matrices. A source whose module holds "%u" has one module for each expert; otherwise it is a stacked tensor
+ * [n_experts, rows, n_cols], named with or without ".weight". */
+struct weight *weights_experts(struct weights *weights, const char *scope, const struct matrix_source *sources,
+                               size_t n_sources, uint32_t n_experts, uint32_t n_rows, uint32_t n_cols,
+                               struct mx_error *err);
+
+/* A vector of n values: scope + "." + name, where name is a full tensor name ("input_layernorm.weight"). Rows are
+ * selected as for matrices (selection may be NULL). */
+struct weight *weights_vector(struct weights *weights, const char *scope, const char *names,
+                              const struct row_selection *selection, uint32_t n, struct mx_error *err);
+
+/* Whether a tensor of one of the names exists. When shapes only: `fallback`. */
+bool weights_has(struct weights *weights, const char *scope, const char *names, bool fallback);
+/* The tensor of one of the names, or NULL; for layouts that are told by a shape. */
+const struct tensor *weights_find(struct weights *weights, const char *scope, const char *names);
+
+/* Visits the tensors of the checkpoint that no request took. */
+void weights_unused(const struct weights *weights, void (*visit)(void *context, const struct tensor *tensor),
+                    void *context);
+
+#endif

@@ -1,0 +1,93 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "models/common.h"
+
+#include <string.h>
+
+struct decoder decoder_from_config(struct builder *b) {
+    struct config *c = b->config;
+    struct decoder d = {.layer_format = "model.layers.%u"};
+    d.hidden_size = config_size(c, "hidden_size");
+    d.n_layers = config_size(c, "num_hidden_layers");
+    d.n_heads = config_size_or(c, "num_attention_heads", 1);
+    d.n_kv_heads = config_size_or(c, "num_key_value_heads", d.n_heads);
+    d.head_dim = config_size_or(c, "head_dim", d.hidden_size / d.n_heads ? d.hidden_size / d.n_heads : 1);
+    d.intermediate_size = config_size_or(c, "intermediate_size", 1);
+    d.vocab_size = config_size(c, "vocab_size");
+    d.norm_eps = (float)config_real_or(c, "rms_norm_eps", 1e-6);
+    d.activation = block_activation(b, config_string_or(c, "hidden_act", "silu"));
+    if (d.n_layers > 4096 || d.n_heads > 65536 || d.head_dim > 65536 || d.hidden_size > 1 << 20)
+        config_fail(c, ERROR_FORMAT, "%u layers of %u heads of %u over a hidden size of %u are not credible", d.n_layers,
+                    d.n_heads, d.head_dim, d.hidden_size);
+    if (c->error.code) builder_fail(b, c->error.code, "%s", c->error.message);
+    b->graph->hidden_size = d.hidden_size;
+    b->graph->vocab_size = d.vocab_size;
+    b->graph->n_layers = d.n_layers;
+    return d;
+}
+
+uint32_t decoder_rotary_dim(struct builder *b, uint32_t head_dim, double default_factor) {
+    const struct json *parameters = config_get(b->config, "rope_parameters");
+    double factor = config_real_or(b->config, "partial_rotary_factor", default_factor);
+    factor = config_object_real_or(b->config, parameters, "rope_parameters", "partial_rotary_factor", factor);
+    if (!(factor > 0 && factor <= 1)) {
+        builder_fail(b, ERROR_FORMAT, "%s: partial_rotary_factor is %g, expected a share up to 1", b->config->path, factor);
+        return head_dim;
+    }
+    return (uint32_t)(head_dim * factor) & ~1u;
+}
+
+struct attention_spec decoder_attention(struct builder *b, const struct decoder *d, double theta) {
+    struct attention_spec s = {.n_heads = d->n_heads, .n_kv_heads = d->n_kv_heads, .head_dim = d->head_dim,
+                               .has_rope = true, .qk_norm_eps = d->norm_eps};
+    s.has_qkv_bias = s.has_o_bias = config_bool_or(b->config, "attention_bias", false);
+    s.rope_interleaved = config_bool_or(b->config, "rope_traditional", false);
+    s.rope = b_rope_from_config(b, decoder_rotary_dim(b, d->head_dim, 1), NULL, theta);
+    return s;
+}
+
+const char *decoder_layer_type(struct builder *b, uint32_t layer) {
+    const struct json *types = config_get(b->config, "layer_types");
+    if (!json_is_array(types)) return NULL;
+    const struct json *type = json_at(types, layer);
+    const char *name = type ? json_string_copy(&b->graph->arena, type) : NULL;
+    if (!name) builder_fail(b, ERROR_FORMAT, "%s: layer_types has no type for layer %u", b->config->path, layer);
+    return name;
+}
+
+void decoder_set_window(struct attention_spec *s, uint32_t window) {
+    s->policy = window ? CACHE_WINDOW : CACHE_FULL;
+    s->window = window;
+}
+
+const struct weight *decoder_embedding(struct builder *b, const struct decoder *d, const char *module) {
+    return b_matrix(b, ROLE_EMBEDDING, module, d->vocab_size, d->hidden_size);
+}
+
+struct value decoder_final_norm(struct builder *b, struct value x, const struct decoder *d, const char *norm_name,
+                                bool plus_one) {
+    builder_top(b);
+    struct value last = b_rms_norm(b, b_select_outputs(b, x), norm_name, d->norm_eps, plus_one);
+    b->graph->hidden = last;
+    return last;
+}
+
+struct value decoder_logits(struct builder *b, struct value x, const struct decoder *d, const struct weight *embedding,
+                            const char *head_module, bool tied_by_default) {
+    const char *weight_name = block_name(b, head_module, "weight");
+    bool is_stated = config_has(b->config, "tie_word_embeddings");
+    bool is_tied = config_bool_or(b->config, "tie_word_embeddings", tied_by_default);
+    if (!is_stated) is_tied = !b_has(b, weight_name, !tied_by_default);
+    else if (!is_tied && !b_has(b, weight_name, true)) is_tied = true;
+    const struct weight *head = embedding;
+    if (!is_tied) head = b_matrix(b, ROLE_HEAD, head_module, d->vocab_size, d->hidden_size);
+    const char *bias = block_name(b, head_module, "bias");
+    struct value logits = b_linear(b, x, head, !is_tied && b_has(b, bias, false) ? b_vector(b, bias, d->vocab_size) : NULL);
+    b->graph->logits = logits;
+    return logits;
+}
+
+void decoder_head(struct builder *b, struct value x, const struct decoder *d, const struct weight *embedding,
+                  const char *norm_name, bool plus_one, const char *head_module, bool tied_by_default) {
+    struct value last = decoder_final_norm(b, x, d, norm_name, plus_one);
+    decoder_logits(b, last, d, embedding, head_module, tied_by_default);
+}

@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The build functions of the families, for the registry, and what families of one line share. */
+#ifndef MLXCEL_MODELS_FAMILY_H
+#define MLXCEL_MODELS_FAMILY_H
+
+#include "models/common.h"
+
+#include <string.h>
+
+void build_llama(struct builder *b);
+void build_mistral(struct builder *b);
+void build_qwen2(struct builder *b);
+void build_qwen3(struct builder *b);
+void build_qwen3_moe(struct builder *b);
+void build_mixtral(struct builder *b);
+void build_gemma2(struct builder *b);
+void build_gemma3(struct builder *b);
+void build_mamba2(struct builder *b);
+void build_qwen3_next(struct builder *b);
+void build_qwen3_5(struct builder *b);
+
+/* Qwen's experts: which layers have them, and their router and layouts. */
+bool qwen_layer_is_sparse(struct builder *b, uint32_t layer);
+struct moe_spec qwen_experts(struct builder *b, const struct decoder *d, bool normalize_by_default);
+
+#endif

@@ -1,0 +1,71 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The table of families, and the way from a config to a graph. */
+#include "models/models.h"
+
+#include "models/family.h"
+
+#include <ctype.h>
+
+const struct family families[] = {
+    /* name         model_type values                    build              made of */
+    {"Llama",      "llama iquestcoder",                  build_llama,      "attention, gated MLP"},
+    {"Mistral",    "mistral",                            build_mistral,    "attention (windows), gated MLP"},
+    {"Mixtral",    "mixtral",                            build_mixtral,    "attention, experts"},
+    {"Qwen 2",     "qwen2",                              build_qwen2,      "attention (biases), gated MLP"},
+    {"Qwen 3",     "qwen3",                              build_qwen3,      "attention (q/k norms), gated MLP"},
+    {"Qwen 3 MoE", "qwen3_moe",                          build_qwen3_moe,  "attention (q/k norms), experts"},
+    {"Qwen3-Next", "qwen3_next",                         build_qwen3_next, "gated delta net, gated attention, experts"},
+    {"Qwen 3.5",   "qwen3_5 qwen3_5_text qwen3_5_moe qwen3_5_moe_text", build_qwen3_5,
+     "gated delta net, gated attention, gated MLP or experts"},
+    {"Gemma 2",    "gemma2",                             build_gemma2,     "attention (softcap, windows), gated MLP"},
+    {"Gemma 3",    "gemma3 gemma3_text",                 build_gemma3,     "attention (q/k norms, windows), gated MLP"},
+    {"Mamba 2",    "mamba2",                             build_mamba2,     "Mamba-2"},
+    {NULL, NULL, NULL, NULL},
+};
+
+/* model_type is compared in lower case. */
+static bool names_type(const char *list, const char *type) {
+    size_t n = strlen(type);
+    for (const char *at = list; *at; at += *at == ' ') {
+        size_t length = strcspn(at, " "), i = 0;
+        while (i < n && i < length && tolower((unsigned char)type[i]) == at[i]) i++;
+        if (i == n && i == length) return true;
+        at += length;
+    }
+    return false;
+}
+
+static const struct family *find_family(const char *type) {
+    for (const struct family *f = families; type && f->name; f++)
+        if (names_type(f->model_types, type)) return f;
+    return NULL;
+}
+
+/* By the top-level model_type, else by that of the text part. */
+static const struct family *choose_family(struct config *c, struct mx_error *err) {
+    char *type = json_string_copy(&c->arena, json_get(c->root, "model_type"));
+    const struct family *family = find_family(type);
+    if (!family && c->text != c->root) family = find_family(json_string_copy(&c->arena, json_get(c->text, "model_type")));
+    if (family) return family;
+    if (!type) error_set(err, ERROR_FORMAT, "%s: has no 'model_type'", c->path);
+    else error_set(err, ERROR_UNSUPPORTED, "%s: model_type '%s' is not supported (see mlxcel arch)", c->path, type);
+    return NULL;
+}
+
+bool model_build(struct graph *graph, struct config *config, const struct checkpoint *checkpoint, struct mx_error *err) {
+    *graph = (struct graph){0};
+    const struct family *family = choose_family(config, err);
+    if (!family || !weights_init(&graph->weights, checkpoint, config, err)) return false;
+    struct builder b;
+    builder_init(&b, graph, config, err);
+    graph->context_length = config_size_or(config, "max_position_embeddings", 4096);
+    family->build(&b);
+    /* A wrong config value is the cause of whatever failed after it. */
+    if (config->error.code) {
+        *err = config->error;
+        b.failed = true;
+    }
+    if (!b.failed && config_refuse_unread(config, err)) return true;
+    graph_free(graph);
+    return false;
+}
