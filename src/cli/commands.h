@@ -4,9 +4,15 @@
 #ifndef MLXCEL_CLI_COMMANDS_H
 #define MLXCEL_CLI_COMMANDS_H
 
+#include "base/buffer.h"
 #include "cli/options.h"
 
 /* Prints "mlxcel: message" on stderr and returns the exit status that belongs to the error's code. */
 int command_fail(const struct mx_error *err);
+
+/* Writes the buffer to stdout; 0, or 1 with a message when it cannot be written (full disk, closed pipe). */
+int command_print(const struct buffer *out);
+
+int command_logits(const struct options *options);
 
 #endif

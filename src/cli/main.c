@@ -4,11 +4,14 @@
 
 #include "base/log.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <string.h>
 
 const struct command_info command_table[N_COMMANDS] = {
     [COMMAND_GENERATE] = {.name = "generate", .aliases = "gen", .summary = "generate text for one prompt"},
+    [COMMAND_LOGITS] = {.name = "logits", .summary = "print logits, for comparing with a reference",
+                        .run = command_logits},
 };
 
 static void print_notice(void *context, enum log_level level, const char *line) {
@@ -19,6 +22,12 @@ static void print_notice(void *context, enum log_level level, const char *line) 
 int command_fail(const struct mx_error *err) {
     fprintf(stderr, "mlxcel: %s\n", err->message);
     return err->code == ERROR_USAGE ? 2 : err->code == ERROR_CANCELLED ? 130 : 1;
+}
+
+int command_print(const struct buffer *out) {
+    if (fwrite(out->data, 1, out->length, stdout) == out->length && fflush(stdout) == 0) return 0;
+    fprintf(stderr, "mlxcel: cannot write the result: %s\n", strerror(errno));
+    return 1;
 }
 
 static bool is_command_name(const struct command_info *info, const char *word) {

@@ -59,6 +59,25 @@
 #define GELU_CUBIC          0.044715f
 #define SQRT_HALF           0.70710678118654752f
 
+/* sin and cos in double, |r| <= pi/4 after r = x - n pi/2; pi/2 in two parts, the first of 33 bits. Coefficients of
+ * fdlibm's kernel functions. */
+#define TRIG_TWO_OVER_PI 6.36619772367581382433e-01
+#define TRIG_PIO2_HI     1.57079632673412561417e+00
+#define TRIG_PIO2_LO     6.07710050650619224932e-11
+#define TRIG_ROUND       6755399441055744.0 /* 1.5 * 2^52 */
+#define SIN_C1           -1.66666666666666324348e-01
+#define SIN_C2           8.33333333332248946124e-03
+#define SIN_C3           -1.98412698298579493134e-04
+#define SIN_C4           2.75573137070700676789e-06
+#define SIN_C5           -2.50507602534068634195e-08
+#define SIN_C6           1.58969099521155010221e-10
+#define COS_C1           4.16666666666666019037e-02
+#define COS_C2           -1.38888888888741095749e-03
+#define COS_C3           2.48015872894767294178e-05
+#define COS_C4           -2.75573143513906633035e-07
+#define COS_C5           2.08757232129817482790e-09
+#define COS_C6           -1.13596475577881948265e-11
+
 /* q8: blocks whose absolute maximum is below this count as zero (127 / absmax must stay finite). */
 #define Q8_SMALLEST 0x1p-100f
 

@@ -101,10 +101,8 @@ enum kv_format { KV_F16, KV_F32, N_KV_FORMATS };
 struct attention_job {
     enum kv_format format;
     uint32_t n_queries, key_dim, value_dim;
-    const float *q;        /* query i at q + i * q_stride */
-    size_t q_stride;
-    float *out;            /* result i at out + i * out_stride */
-    size_t out_stride;
+    const float *const *q; /* [n_queries] pointers to key_dim values */
+    float *const *out;     /* [n_queries] pointers to value_dim results */
     const uint32_t *first_cell, *end_cell; /* [n_queries] */
     const void *const *key_pages;          /* indexed by cell / 64 */
     const void *const *value_pages;
@@ -202,6 +200,9 @@ enum kernel_tier { TIER_REF, TIER_AVX2, TIER_AVX512, TIER_NEON, N_TIERS };
     /* pairs (i, i + n/2) or (2i, 2i + 1) of x[0 .. n): a' = fma(-b, sin, a * cos), b' = fma(a, sin, b * cos) */       \
     KERNEL(rope_halves, void, (const float *x, const float *cosine, const float *sine, uint32_t n, float *y))          \
     KERNEL(rope_pairs, void, (const float *x, const float *cosine, const float *sine, uint32_t n, float *y))           \
+    /* cos and sin of the f32 angles position * inverse_frequency[i], times factor, i < n */                           \
+    KERNEL(rope_angles, void, (float position, const float *inverse_frequency, uint32_t n, float factor,               \
+                               float *cosine, float *sine))                                                            \
     /* one cell of a page: key[key_dim] into column `cell` of [key_dim][64], value[value_dim] into row `cell` */       \
     KERNEL(kv_store, void, (enum kv_format format, const float *key, uint32_t key_dim, const float *value,             \
                             uint32_t value_dim, uint32_t cell, void *key_page, void *value_page))                      \

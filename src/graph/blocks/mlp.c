@@ -72,6 +72,8 @@ static struct value experts(struct builder *b, struct value x, struct value rout
 
 struct value block_moe(struct builder *b, struct value x, const struct moe_spec *s) {
     uint32_t k = s->router.top_k, n_experts = s->router.n_experts, n = s->intermediate_size;
+    if (!b->failed && n_experts > 1024)
+        builder_fail(b, ERROR_UNSUPPORTED, "%s: %u experts, at most 1024 are supported", b->config->path, n_experts);
     if (!b->failed && (k > n_experts || !k))
         builder_fail(b, ERROR_FORMAT, "%s: %u experts for each token, but there are %u", b->config->path, k, n_experts);
     struct matmul_part router = {.weight = b_matrix(b, ROLE_ROUTER, s->router_module, n_experts, x.width),

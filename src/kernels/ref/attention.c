@@ -59,13 +59,13 @@ static void visit_page(const struct attention_job *job, const float *q, uint32_t
 void REF_NAME(attention)(const struct attention_job *job) {
     float *page_o = job->scratch;
     for (uint32_t i = 0; i < job->n_queries; i++) {
-        struct running run = {.m = -__builtin_inff(), .l = 0.0f, .o = job->out + i * job->out_stride};
+        struct running run = {.m = -__builtin_inff(), .l = 0.0f, .o = job->out[i]};
         if (job->sinks) run = (struct running){.m = job->sinks[i], .l = 1.0f, .o = run.o};
         for (uint32_t d = 0; d < job->value_dim; d++) run.o[d] = 0.0f;
         uint32_t first = job->first_cell[i], end = job->end_cell[i];
         for (uint32_t page = first / PAGE_CELLS; page * PAGE_CELLS < end; page++) {
             uint32_t base = page * PAGE_CELLS;
-            visit_page(job, job->q + i * job->q_stride, page, first > base ? first - base : 0,
+            visit_page(job, job->q[i], page, first > base ? first - base : 0,
                        end - base < PAGE_CELLS ? end - base : PAGE_CELLS, page_o, &run);
         }
         for (uint32_t d = 0; d < job->value_dim; d++) run.o[d] = run.l != 0.0f ? run.o[d] / run.l : 0.0f;

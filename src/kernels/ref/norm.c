@@ -93,3 +93,28 @@ void REF_NAME(rope_pairs)(const float *x, const float *cosine, const float *sine
         y[2 * i + 1] = fused(a, sine[i], b * cosine[i]);
     }
 }
+
+/* In double, without fma, so that every compiler gives the same. */
+static void sine_and_cosine(double x, double *sine, double *cosine) {
+    double shifted = x * TRIG_TWO_OVER_PI + TRIG_ROUND, n = shifted - TRIG_ROUND;
+    double r = (x - n * TRIG_PIO2_HI) - n * TRIG_PIO2_LO, z = r * r;
+    double s = r + r * z * (SIN_C1 + z * (SIN_C2 + z * (SIN_C3 + z * (SIN_C4 + z * (SIN_C5 + z * SIN_C6)))));
+    double c = COS_C1 + z * (COS_C2 + z * (COS_C3 + z * (COS_C4 + z * (COS_C5 + z * COS_C6))));
+    c = 1.0 - 0.5 * z + z * z * c;
+    uint64_t quadrant;
+    memcpy(&quadrant, &shifted, sizeof quadrant);
+    *sine = quadrant & 1 ? c : s;
+    *cosine = quadrant & 1 ? s : c;
+    if (quadrant & 2) *sine = -*sine;
+    if ((quadrant + 1) & 2) *cosine = -*cosine;
+}
+
+void REF_NAME(rope_angles)(float position, const float *inverse_frequency, uint32_t n, float factor, float *cosine,
+                           float *sine) {
+    for (uint32_t i = 0; i < n; i++) {
+        double s, c;
+        sine_and_cosine((double)(position * inverse_frequency[i]), &s, &c);
+        cosine[i] = (float)c * factor;
+        sine[i] = (float)s * factor;
+    }
+}

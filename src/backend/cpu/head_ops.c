@@ -1,0 +1,301 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Head ops: a task is one unit (a key head with its query heads, ...) of a block of rows, or of a whole span where the op
+ * goes token by token. A chain runs all of its ops for one unit before the next, with a barrier only where attention
+ * would read keys of rows that another task writes. */
+#include "backend/cpu/cpu.h"
+
+#include <math.h>
+#include <string.h>
+
+struct unit {
+    uint32_t span, first_row, n_rows, unit;
+    struct thread_scratch *scratch;
+};
+
+static void head_norm(const struct compiled *c, const struct op *op, const struct unit *u) {
+    const struct head_params *h = &op->head.heads;
+    for (uint32_t r = u->first_row; r < u->first_row + u->n_rows; r++)
+        for (uint32_t i = 0; i < h->heads_per_unit; i++) {
+            size_t at = (size_t)(u->unit * h->heads_per_unit + i) * h->head_dim;
+            cpu_normalize(c, &op->head.norm, value_row(c, op->in[0], r) + at, h->head_dim, value_row(c, op->out, r) + at);
+        }
+}
+
+static void rope(const struct compiled *c, const struct op *op, const struct unit *u) {
+    const struct head_params *h = &op->head.heads;
+    uint32_t n = op->head.rope.rotary_dim, rest = h->head_dim - n;
+    for (uint32_t r = u->first_row; r < u->first_row + u->n_rows; r++) {
+        const float *cosine = value_row(c, op->in[1], r), *sine = cosine + n / 2;
+        for (uint32_t i = 0; i < h->heads_per_unit; i++) {
+            size_t at = (size_t)(u->unit * h->heads_per_unit + i) * h->head_dim;
+            const float *x = value_row(c, op->in[0], r) + at;
+            float *y = value_row(c, op->out, r) + at;
+            if (op->head.rope.is_interleaved) c->kernels->rope_pairs(x, cosine, sine, n, y);
+            else c->kernels->rope_halves(x, cosine, sine, n, y);
+            memcpy(y + n, x + n, rest * sizeof *y);
+        }
+    }
+}
+
+static void head_gated(const struct compiled *c, const struct op *op, const struct unit *u) {
+    uint32_t n = op->head.heads.heads_per_unit * op->head.heads.head_dim;
+    size_t at = (size_t)u->unit * n;
+    for (uint32_t r = u->first_row; r < u->first_row + u->n_rows; r++)
+        c->kernels->gated(op->head.unary, value_row(c, op->in[0], r) + at, value_row(c, op->in[1], r) + at, n,
+                          value_row(c, op->out, r) + at);
+}
+
+/* ---- caches ---- */
+
+/* The keys of one head in a page; its values follow them. */
+static unsigned char *page_head(const struct compiled *c, const struct cache *cache, uint32_t page, uint32_t head) {
+    uint32_t g = cache->group;
+    return c->page_pools[g] + page * c->page_bytes[g] + cache->entry * c->entry_bytes[g] + head * c->head_bytes[g];
+}
+
+static size_t key_bytes(const struct compiled *c, const struct cache_group *group) {
+    return (size_t)PAGE_CELLS * group->key_dim * (c->kv_format == KV_F16 ? 2 : 4);
+}
+
+static void cache_write(const struct compiled *c, const struct op *op, const struct unit *u) {
+    const struct cache *cache = &c->graph->caches[op->head.attend.cache];
+    const struct cache_group *group = &c->graph->groups[cache->group];
+    const uint32_t *table = c->step->spans[u->span].page_tables[cache->group];
+    for (uint32_t r = u->first_row; r < u->first_row + u->n_rows; r++) {
+        uint32_t cell = c->step->rows[r].cell;
+        unsigned char *keys = page_head(c, cache, table[cell / PAGE_CELLS], u->unit);
+        c->kernels->kv_store(c->kv_format, value_row(c, op->in[0], r) + (size_t)u->unit * group->key_dim, group->key_dim,
+                             value_row(c, op->in[1], r) + (size_t)u->unit * group->value_dim, group->value_dim,
+                             cell % PAGE_CELLS, keys, keys + key_bytes(c, group));
+    }
+}
+
+/* Cells that the row sees: first <= cell < end. */
+static void visible_cells(const struct compiled *c, const struct cache_group *group, const struct step_span *span,
+                          uint32_t row, uint32_t *first, uint32_t *end) {
+    uint32_t cell = c->step->rows[row].cell;
+    *end = (span->is_atomic ? c->step->rows[span->first_row + span->n_rows - 1].cell : cell) + 1;
+    *first = 0;
+    if (group->policy == CACHE_WINDOW && cell + 1 > group->window) *first = cell + 1 - group->window;
+    if (group->policy == CACHE_CHUNK) *first = cell / group->window * group->window;
+}
+
+/* Attention of the rows [row, row + n_rows) for the unit's query heads; n_rows * heads <= ATTENTION_MAX_QUERIES. */
+static void attend_rows(const struct compiled *c, const struct op *op, const struct unit *u, uint32_t row, uint32_t n_rows,
+                        uint32_t first_head, uint32_t n_heads) {
+    const struct attend_params *a = &op->head.attend;
+    const struct cache *cache = &c->graph->caches[a->cache];
+    const struct cache_group *group = &c->graph->groups[cache->group];
+    const struct step_span *span = &c->step->spans[u->span];
+    const uint32_t *table = span->page_tables[cache->group];
+    uint32_t first_cell[ATTENTION_MAX_QUERIES], end_cell[ATTENTION_MAX_QUERIES], lowest = UINT32_MAX, highest = 0, n = 0;
+    const float *q[ATTENTION_MAX_QUERIES];
+    float *out[ATTENTION_MAX_QUERIES], sinks[ATTENTION_MAX_QUERIES];
+    for (uint32_t r = row; r < row + n_rows; r++) {
+        uint32_t first, end;
+        visible_cells(c, group, span, r, &first, &end);
+        if (first < lowest) lowest = first;
+        if (end > highest) highest = end;
+        for (uint32_t h = 0; h < n_heads; h++, n++) {
+            uint32_t head = u->unit * op->head.heads.heads_per_unit + first_head + h;
+            q[n] = value_row(c, op->in[0], r) + (size_t)head * a->key_dim;
+            out[n] = value_row(c, op->out, r) + (size_t)head * a->value_dim;
+            first_cell[n] = first;
+            end_cell[n] = end;
+            sinks[n] = a->sinks ? a->sinks->vector[head] : 0.0f;
+        }
+    }
+    size_t values_at = key_bytes(c, group);
+    for (uint32_t p = lowest / PAGE_CELLS; p * PAGE_CELLS < highest; p++) {
+        const unsigned char *keys = page_head(c, cache, table[p], u->unit);
+        u->scratch->key_pages[p] = keys;
+        u->scratch->value_pages[p] = keys + values_at;
+    }
+    c->kernels->attention(&(struct attention_job){
+        .format = c->kv_format, .n_queries = n, .key_dim = a->key_dim, .value_dim = a->value_dim, .q = q, .out = out,
+        .first_cell = first_cell, .end_cell = end_cell, .key_pages = u->scratch->key_pages,
+        .value_pages = u->scratch->value_pages, .sinks = a->sinks ? sinks : NULL, .scale = a->scale,
+        .softcap = a->softcap, .scratch = u->scratch->attention});
+}
+
+static void attend(const struct compiled *c, const struct op *op, const struct unit *u) {
+    uint32_t heads = op->head.heads.heads_per_unit, most = ATTENTION_MAX_QUERIES;
+    uint32_t rows = heads < most ? most / heads : 1;
+    for (uint32_t r = 0; r < u->n_rows; r += rows)
+        for (uint32_t h = 0; h < heads; h += most)
+            attend_rows(c, op, u, u->first_row + r, u->n_rows - r < rows ? u->n_rows - r : rows, h,
+                        heads - h < most ? heads - h : most);
+}
+
+/* ---- recurrences ---- */
+
+static float *state_at(const struct compiled *c, uint32_t slot, uint32_t offset) {
+    return c->states + (size_t)slot * c->graph->state_floats + offset;
+}
+
+/* Rows of a span up to the next snapshot. */
+struct segment {
+    uint32_t first_row, n_rows;
+    int64_t snapshot; /* slot, or -1 */
+};
+
+static bool next_segment(const struct compiled *c, const struct unit *u, uint32_t *at, uint32_t *snapshot,
+                         struct segment *s) {
+    const struct step_span *span = &c->step->spans[u->span];
+    uint32_t end = u->first_row + u->n_rows;
+    if (*at == end) return false;
+    *s = (struct segment){.first_row = *at, .n_rows = end - *at, .snapshot = -1};
+    if (*snapshot < span->n_snapshots) {
+        s->n_rows = span->snapshots[*snapshot].row + 1 - *at;
+        s->snapshot = span->snapshots[(*snapshot)++].slot;
+    }
+    *at += s->n_rows;
+    return true;
+}
+
+static void conv_range(const struct compiled *c, const struct op *op, const struct segment *s, uint32_t slot,
+                       uint32_t first, uint32_t end) {
+    const struct conv_params *p = &op->head.conv;
+    float *state = state_at(c, slot, p->state);
+    struct conv_job job = {.n_rows = s->n_rows, .first = first, .end = end, .n_channels = p->n_channels, .taps = p->taps,
+                           .x = value_row(c, op->in[0], s->first_row), .x_stride = value_stride(c, op->in[0]),
+                           .y = value_row(c, op->out, s->first_row), .y_stride = value_stride(c, op->out),
+                           .weight = p->weight->vector, .bias = p->bias ? p->bias->vector : NULL, .state = state,
+                           .silu = p->silu};
+    c->kernels->conv(&job);
+    for (uint32_t t = 0; t + 1 < p->taps && s->snapshot >= 0; t++) {
+        size_t at = (size_t)t * p->n_channels + first;
+        memcpy(state_at(c, (uint32_t)s->snapshot, p->state) + at, state + at, (end - first) * sizeof *state);
+    }
+}
+
+static void conv(const struct compiled *c, const struct op *op, const struct unit *u) {
+    const struct conv_params *p = &op->head.conv;
+    uint32_t at = u->first_row, snapshot = 0;
+    struct segment s;
+    while (next_segment(c, u, &at, &snapshot, &s))
+        for (uint32_t i = 0; i < p->n_ranges; i++) {
+            uint32_t first = p->first[i] + u->unit * p->count[i], end = first + p->count[i];
+            if (end > p->n_channels) end = p->n_channels;
+            conv_range(c, op, &s, c->step->spans[u->span].state_out, first, end);
+        }
+}
+
+static void mamba2(const struct compiled *c, const struct op *op, const struct unit *u) {
+    const struct mamba2_params *p = &op->head.mamba2;
+    uint32_t head = u->unit, group = head / p->heads_per_group, at = u->first_row, snapshot = 0;
+    size_t state_floats = (size_t)p->head_dim * p->state_dim;
+    uint32_t offset = p->state + (uint32_t)(head * state_floats);
+    float *state = state_at(c, c->step->spans[u->span].state_out, offset);
+    struct segment s;
+    while (next_segment(c, u, &at, &snapshot, &s)) {
+        for (uint32_t r = s.first_row; r < s.first_row + s.n_rows; r++) {
+            float dt = value_row(c, op->in[3], r)[head] + p->dt_bias->vector[head];
+            c->kernels->unary(UNARY_SOFTPLUS, &dt, 1, &dt);
+            dt = dt < p->dt_min ? p->dt_min : dt > p->dt_max ? p->dt_max : dt;
+            c->kernels->mamba2(&(struct mamba2_job){
+                .head_dim = p->head_dim, .state_dim = p->state_dim,
+                .x = value_row(c, op->in[0], r) + (size_t)head * p->head_dim,
+                .b = value_row(c, op->in[1], r) + (size_t)group * p->state_dim,
+                .c = value_row(c, op->in[2], r) + (size_t)group * p->state_dim, .dt = dt, .a = p->a->vector[head],
+                .d = p->d->vector[head], .state = state, .y = value_row(c, op->out, r) + (size_t)head * p->head_dim});
+        }
+        if (s.snapshot >= 0) memcpy(state_at(c, (uint32_t)s.snapshot, offset), state, state_floats * sizeof *state);
+    }
+}
+
+/* decay = exp(a * softplus(raw + dt_bias)), beta = sigmoid(raw). */
+static void delta_gates(const struct compiled *c, const struct op *op, uint32_t row, uint32_t head, float *decay,
+                        float *beta) {
+    const struct delta_params *p = &op->head.delta;
+    float dt = value_row(c, op->in[4], row)[head] + p->dt_bias->vector[head];
+    c->kernels->unary(UNARY_SOFTPLUS, &dt, 1, &dt);
+    *decay = p->a->vector[head] * dt;
+    c->kernels->unary(UNARY_EXP, decay, 1, decay);
+    c->kernels->unary(UNARY_SIGMOID, value_row(c, op->in[3], row) + head, 1, beta);
+}
+
+static void delta(const struct compiled *c, const struct op *op, const struct unit *u) {
+    const struct delta_params *p = &op->head.delta;
+    uint32_t per_key = p->n_value_heads / p->n_key_heads;
+    size_t state_floats = (size_t)p->value_dim * p->key_dim;
+    for (uint32_t i = 0; i < per_key; i++) {
+        uint32_t head = u->unit * per_key + i, at = u->first_row, snapshot = 0;
+        uint32_t offset = p->state + (uint32_t)(head * state_floats);
+        float *state = state_at(c, c->step->spans[u->span].state_out, offset);
+        struct segment s;
+        while (next_segment(c, u, &at, &snapshot, &s)) {
+            for (uint32_t r = s.first_row; r < s.first_row + s.n_rows; r++) {
+                struct delta_job job = {.key_dim = p->key_dim, .value_dim = p->value_dim,
+                                        .q = value_row(c, op->in[0], r) + (size_t)u->unit * p->key_dim,
+                                        .k = value_row(c, op->in[1], r) + (size_t)u->unit * p->key_dim,
+                                        .v = value_row(c, op->in[2], r) + (size_t)head * p->value_dim, .state = state,
+                                        .y = value_row(c, op->out, r) + (size_t)head * p->value_dim};
+                delta_gates(c, op, r, head, &job.decay, &job.beta);
+                c->kernels->delta(&job);
+            }
+            if (s.snapshot >= 0) memcpy(state_at(c, (uint32_t)s.snapshot, offset), state, state_floats * sizeof *state);
+        }
+    }
+}
+
+/* ---- tasks ---- */
+
+static void run_unit(const struct compiled *c, const struct op *op, const struct unit *u) {
+    switch (op->kind) {
+    case OP_HEAD_NORM: head_norm(c, op, u); break;
+    case OP_ROPE: rope(c, op, u); break;
+    case OP_HEAD_GATED: head_gated(c, op, u); break;
+    case OP_CACHE_WRITE: cache_write(c, op, u); break;
+    case OP_ATTEND: attend(c, op, u); break;
+    case OP_CONV: conv(c, op, u); break;
+    case OP_MAMBA2: mamba2(c, op, u); break;
+    case OP_DELTA: delta(c, op, u); break;
+    default: break;
+    }
+}
+
+static bool is_sequential(enum op_kind kind) { return kind == OP_CONV || kind == OP_MAMBA2 || kind == OP_DELTA; }
+
+/* Runs ops [begin, end) of a chain for every unit. */
+static void run_ops(struct compiled *c, struct op *const *ops, uint32_t begin, uint32_t end, uint32_t n_units,
+                    bool whole_spans, int thread) {
+    uint32_t n_groups = whole_spans ? c->step->n_spans : c->n_blocks, task;
+    while ((task = pool_next_task(c->pool)) < n_groups * n_units) {
+        struct unit u = {.unit = task % n_units, .scratch = &c->threads[thread]};
+        uint32_t group = task / n_units;
+        if (whole_spans) {
+            const struct step_span *span = &c->step->spans[group];
+            u.span = group;
+            u.first_row = span->first_row;
+            u.n_rows = span->n_rows;
+        } else {
+            u.span = c->blocks[group].span;
+            u.first_row = c->blocks[group].first_row;
+            u.n_rows = c->blocks[group].n_rows;
+        }
+        for (uint32_t i = begin; i < end; i++) run_unit(c, ops[i], &u);
+    }
+}
+
+void cpu_head_op(struct compiled *c, const struct op *op, int thread) {
+    struct op *single = (struct op *)(uintptr_t)op, *const *ops = &single;
+    uint32_t n_ops = 1, n_units = op->head.heads.n_units, attend_at = 0;
+    if (op->kind == OP_HEADS) {
+        ops = op->chain.ops;
+        n_ops = op->chain.n_ops;
+        n_units = op->chain.n_units;
+    }
+    bool whole_spans = false;
+    for (uint32_t i = 0; i < n_ops; i++) {
+        if (is_sequential(ops[i]->kind)) whole_spans = true;
+        if (ops[i]->kind == OP_ATTEND) attend_at = i;
+    }
+    if (attend_at && c->has_long_span) {
+        run_ops(c, ops, 0, attend_at, n_units, whole_spans, thread);
+        pool_barrier(c->pool);
+    } else {
+        attend_at = 0;
+    }
+    run_ops(c, ops, attend_at, n_ops, n_units, whole_spans, thread);
+}

@@ -1,0 +1,105 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Row ops: a task is some rows. */
+#include "backend/cpu/cpu.h"
+
+#include <math.h>
+#include <string.h>
+
+void cpu_normalize(const struct compiled *c, const struct norm_params *norm, const float *x, uint32_t n, float *y) {
+    const struct kernels *k = c->kernels;
+    uint32_t group = norm->group ? norm->group : n;
+    for (uint32_t first = 0; first < n; first += group) {
+        uint32_t at = norm->per_group ? first : 0;
+        const float *weight = norm->weight ? norm->weight->vector + at : NULL;
+        const float *bias = norm->bias ? norm->bias->vector + at : NULL;
+        if (norm->kind == NORM_RMS) k->rms_norm(x + first, weight, norm->eps, group, y + first);
+        else k->layer_norm(x + first, weight, bias, norm->eps, group, y + first);
+    }
+}
+
+static void embed_row(const struct compiled *c, const struct op *op, uint32_t row, float *out) {
+    const struct step_row *r = &c->step->rows[row];
+    const struct matrix *table = op->embed.weight->matrices;
+    struct weight_rows run;
+    if (r->token < 0) {
+        memcpy(out, r->vector, table->n_cols * sizeof *out);
+        return;
+    }
+    matrix_run(table, (uint32_t)r->token, 1, &run);
+    c->kernels->dequantize_row(&run, 0, out);
+}
+
+/* Frequencies of the dynamic-NTK base for a length beyond the original one. */
+static void dynamic_angles(const struct compiled *c, const struct rope *rope, const struct step_row *r, float *cosine,
+                           float *sine) {
+    double dim = rope->rotary_dim, length = r->rope_length;
+    double stretch = rope->factor * length / rope->original_length - (rope->factor - 1);
+    double base = rope->base * pow(stretch, dim / (dim - 2));
+    for (uint32_t i = 0; i < rope->rotary_dim / 2; i++) {
+        float inverse = (float)pow(base, -2.0 * i / dim);
+        c->kernels->rope_angles((float)r->position, &inverse, 1, rope->attention_factor, cosine + i, sine + i);
+    }
+}
+
+static void rope_table_row(const struct compiled *c, const struct op *op, uint32_t row, float *out) {
+    const struct rope *rope = &c->graph->ropes[op->rope_table];
+    const struct step_row *r = &c->step->rows[row];
+    uint32_t n = rope->rotary_dim / 2;
+    bool is_long = rope->kind != ROPE_PLAIN && r->rope_length > rope->original_length;
+    if (is_long && rope->kind == ROPE_DYNAMIC) {
+        dynamic_angles(c, rope, r, out, out + n);
+        return;
+    }
+    c->kernels->rope_angles((float)r->position, is_long ? rope->long_inverse_frequency : rope->inverse_frequency, n,
+                            is_long ? rope->long_attention_factor : rope->attention_factor, out, out + n);
+}
+
+static void combine_row(const struct compiled *c, const struct op *op, uint32_t row, float *out) {
+    const float *slots = value_row(c, op->in[0], row), *weights = value_row(c, op->in[1], row) + op->top_k;
+    uint32_t n = op->out.width;
+    c->kernels->scale(slots, weights[0], n, out);
+    for (uint32_t s = 1; s < op->top_k; s++) c->kernels->add_scaled(slots + (size_t)s * n, weights[s], n, out);
+}
+
+static void tap_row(const struct compiled *c, const struct op *op, uint32_t row) {
+    float *tap = c->step->taps[op->layer];
+    if (tap) memcpy(tap + (size_t)row * op->in[0].width, value_row(c, op->in[0], row), op->in[0].width * sizeof *tap);
+}
+
+static void run_row(const struct compiled *c, const struct op *op, uint32_t row) {
+    const struct kernels *k = c->kernels;
+    float *out = op->out.id != NO_VALUE ? value_row(c, op->out, row) : NULL;
+    uint32_t n = op->out.width;
+    const float *in0 = op->in[0].width ? value_row(c, op->in[0], op->kind == OP_SELECT ? c->step->outputs[row] : row) : NULL;
+    const float *in1 = op->in[1].width && op->in[1].id != NO_VALUE ? value_row(c, op->in[1], row) : NULL;
+    switch (op->kind) {
+    case OP_EMBED: embed_row(c, op, row, out); break;
+    case OP_ROPE_TABLE: rope_table_row(c, op, row, out); break;
+    case OP_NORM: cpu_normalize(c, &op->norm, in0, n, out); break;
+    case OP_ADD: k->add(in0, in1, n, out); break;
+    case OP_MULTIPLY:
+        if (op->in[1].width == 1 && n > 1) k->scale(in0, in1[0], n, out);
+        else k->multiply(in0, in1, n, out);
+        break;
+    case OP_SCALE: k->scale(in0, op->factor, n, out); break;
+    case OP_UNARY: k->unary(op->unary, in0, n, out); break;
+    case OP_GATED: k->gated(op->unary, in0, in1, n, out); break;
+    case OP_SOFTCAP: k->softcap(in0, op->factor, n, out); break;
+    case OP_SELECT: memcpy(out, in0, n * sizeof *out); break;
+    case OP_TAP: tap_row(c, op, row); break;
+    case OP_ROUTE: cpu_route_row(c, &op->router, (float *)(uintptr_t)in0, out); break;
+    case OP_COMBINE: combine_row(c, op, row, out); break;
+    default: break;
+    }
+}
+
+void cpu_row_op(struct compiled *c, const struct op *op) {
+    if (op->kind == OP_TAP && !c->step->taps) return;
+    struct value domain = op->out.id != NO_VALUE ? op->out : op->in[0];
+    uint32_t n_rows = value_rows(c, domain), per_task = 1;
+    /* Narrow rows go several to a task: a task is worth taking from about 4,096 values on. */
+    if (domain.width < 4096) per_task = 4096 / (domain.width ? domain.width : 1);
+    uint32_t n_tasks = (n_rows + per_task - 1) / per_task, task;
+    while ((task = pool_next_task(c->pool)) < n_tasks)
+        for (uint32_t row = task * per_task; row < (task + 1) * per_task && row < n_rows; row++) run_row(c, op, row);
+}

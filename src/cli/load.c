@@ -1,0 +1,96 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "cli/load.h"
+
+#include "base/file.h"
+#include "base/memory.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <limits.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#define BUNDLED "novels-24m-4bit"
+
+/* models/ beside the program's build tree, beside the source, or in the installed share folder. */
+bool model_bundled_path(char *path, size_t room) {
+    char program[PATH_MAX];
+    ssize_t n = readlink("/proc/self/exe", program, sizeof program - 1);
+    if (n > 0) {
+        program[n] = '\0';
+        char *slash = strrchr(program, '/');
+        if (slash) *slash = '\0';
+        static const char *const relative[] = {"../../models/" BUNDLED, "../share/mlxcel/models/" BUNDLED};
+        for (size_t i = 0; i < 2; i++) {
+            snprintf(path, room, "%s/%s", program, relative[i]);
+            if (file_is_directory(path)) return true;
+        }
+    }
+    snprintf(path, room, "%s/models/%s", MLXCEL_DATA_DIR, BUNDLED);
+    return file_is_directory(path);
+}
+
+bool load_model_path(const struct options *options, char *path, size_t room, struct mx_error *err) {
+    const char *given = options_text(options, OPT_MODEL);
+    if (given) {
+        if (strlen(given) >= room) return error_set(err, ERROR_USAGE, "--model: the path is too long");
+        snprintf(path, room, "%s", given);
+        return true;
+    }
+    return model_bundled_path(path, room) ||
+           error_set(err, ERROR_USAGE, "no model is named (-m DIR) and the bundled model is not where it should be");
+}
+
+bool load_model_options(const struct options *options, struct model_options *m, struct mx_error *err) {
+    m->tier = -1;
+    const char *tier = options_text(options, OPT_TIER), *precision = options_text(options, OPT_PRECISION);
+    enum kernel_tier chosen;
+    if (tier) {
+        if (!kernel_tier_from_name(tier, &chosen) || !kernels_for_tier(chosen))
+            return error_set(err, ERROR_USAGE, "kernel tier '%s' is not available on this processor", tier);
+        m->tier = (int)chosen;
+    }
+    m->precision = precision && !strcmp(precision, "exact") ? PRECISION_EXACT : PRECISION_FAST;
+    m->n_threads = (int)options_integer(options, OPT_THREADS);
+    const char *off = options_text(options, OPT_NO_FUSION);
+    while (off && *off) {
+        size_t n = strcspn(off, ",");
+        unsigned fusion = 0;
+        if (n == 3 && !memcmp(off, "all", 3)) fusion = FUSE_ALL;
+        else if (!fusion_from_name(off, n, &fusion))
+            return error_set(err, ERROR_USAGE, "--no-fusion: '%.*s' is no fusion (parts, gated, residual, norm, heads, all)",
+                             (int)n, off);
+        m->disabled_fusions |= fusion;
+        off += n + (off[n] == ',');
+    }
+    return true;
+}
+
+bool parse_ids(const char *text, const char *option, uint32_t **ids, size_t *n, struct mx_error *err) {
+    size_t capacity = 0;
+    *ids = NULL;
+    *n = 0;
+    while (*text) {
+        if (isspace((unsigned char)*text) || *text == ',' || *text == '[' || *text == ']') {
+            text++;
+            continue;
+        }
+        char *end;
+        errno = 0;
+        unsigned long long id = strtoull(text, &end, 10);
+        if (end == text || errno || id > INT32_MAX || !isdigit((unsigned char)*text)) {
+            free(*ids);
+            *ids = NULL;
+            return error_set(err, ERROR_USAGE, "%s: '%.20s' is no token id", option, text);
+        }
+        if (!array_reserve(ids, &capacity, *n + 1, sizeof **ids)) {
+            free(*ids);
+            *ids = NULL;
+            return error_memory(err, option);
+        }
+        (*ids)[(*n)++] = (uint32_t)id;
+        text = end;
+    }
+    return true;
+}
