@@ -111,7 +111,12 @@ static bool read_config(struct weights *w, struct mx_error *err) {
         w->quantization = (struct quantization){WEIGHT_E4M3, 128};
         return true;
     }
-    if (json_is_string(method) && !json_get(q, "bits") && !json_string_is(method, "bitnet"))
+    if (json_string_is(method, "bitnet")) {
+        /* BitLinear divides by weight_scale, AutoBitLinear multiplies. */
+        w->inverts_ternary = !json_string_is(json_get(q, "linear_class"), "autobitlinear");
+        return true;
+    }
+    if (json_is_string(method))
         return error_set(err, ERROR_UNSUPPORTED, "%s: quantization method '%.*s' is not supported", w->config->path,
                          (int)method->count, method->string);
     if (!json_get(q, "bits") && !json_get(q, "mode")) return true;
@@ -200,6 +205,7 @@ static bool bind_matrix(struct weights *w, struct matrix *m, const char *module,
     if (!matrix_from_tensors(m, found->codes, found->scales, found->biases, tensor_rows, n_cols, expert, &hint, err))
         return false;
     select_rows(m, rows, n_rows);
+    if (m->format == WEIGHT_TERNARY && w->inverts_ternary) m->tensor_scale = 1.0f / m->tensor_scale;
     return mark_used(w, found->codes, err) && mark_used(w, found->scales, err) && mark_used(w, found->biases, err);
 }
 

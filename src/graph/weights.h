@@ -39,6 +39,7 @@ struct weights {
     const struct checkpoint *checkpoint; /* NULL = shapes only; borrowed */
     struct config *config;               /* borrowed */
     struct quantization quantization;    /* what the config says for modules without an entry of their own */
+    bool inverts_ternary;   /* the scale of ternary tensors divides */
     enum dtype plain_dtype;              /* of unquantised tensors when shapes only */
     struct weight **list;
     size_t n, capacity;

@@ -38,20 +38,20 @@ static void build_decoder(struct builder *b, const struct decoder *d, struct att
 
 void build_llama(struct builder *b) {
     struct decoder d = decoder_from_config(b);
-    uint32_t window = config_size_or(b->config, "sliding_window", 0);
+    uint32_t window = (uint32_t)config_integer_or(b->config, "sliding_window", 0, 0, INT32_MAX);
     /* Llama itself slides only where layer_types say so. */
     build_decoder(b, &d, decoder_attention(b, &d, 10000), window, UINT32_MAX, dense_mlp, true);
 }
 
 void build_mistral(struct builder *b) {
     struct decoder d = decoder_from_config(b);
-    uint32_t window = config_size_or(b->config, "sliding_window", 0);
+    uint32_t window = (uint32_t)config_integer_or(b->config, "sliding_window", 0, 0, INT32_MAX);
     build_decoder(b, &d, decoder_attention(b, &d, 10000), window, 0, dense_mlp, false);
 }
 
 /* Qwen: windows only with use_sliding_window, on the layers from max_window_layers on. */
 static uint32_t qwen_window(struct builder *b, uint32_t *first) {
-    uint32_t window = config_size_or(b->config, "sliding_window", 0);
+    uint32_t window = (uint32_t)config_integer_or(b->config, "sliding_window", 0, 0, INT32_MAX);
     *first = (uint32_t)config_integer_or(b->config, "max_window_layers", 28, 0, UINT32_MAX);
     return config_bool_or(b->config, "use_sliding_window", false) ? window : 0;
 }
@@ -92,7 +92,7 @@ static struct value mixtral_experts(struct builder *b, struct value x, const str
 
 void build_mixtral(struct builder *b) {
     struct decoder d = decoder_from_config(b);
-    uint32_t window = config_size_or(b->config, "sliding_window", 0);
+    uint32_t window = (uint32_t)config_integer_or(b->config, "sliding_window", 0, 0, INT32_MAX);
     build_decoder(b, &d, decoder_attention(b, &d, 1000000), window, 0, mixtral_experts, false);
 }
 

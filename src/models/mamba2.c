@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Mamba-2 (Dao and Gu 2024): one norm and one state-space mixer in each layer, nothing else. */
+/* Mamba-2 (Dao and Gu 2024): one norm and one state-space mixer in each layer, nothing else. MLX conversions run the norm
+ * before the mixer with an epsilon of 1e-5 whatever the config says, transformers with layer_norm_epsilon. */
 #include "models/family.h"
 
 #include <math.h>
@@ -35,12 +36,13 @@ void build_mamba2(struct builder *b) {
         .norm_eps = (float)config_real_or(c, "layer_norm_epsilon", 1e-5),
     };
     d.norm_eps = mixer.norm_eps;
+    float block_eps = b->graph->weights.checkpoint && b->graph->weights.checkpoint->is_mlx ? 1e-5f : mixer.norm_eps;
     read_time_step_limit(b, &mixer);
     const struct weight *embedding = decoder_embedding(b, &d, "backbone.embeddings|backbone.embedding");
     struct value x = b_embed(b, embedding);
     for (uint32_t i = 0; i < d.n_layers && !b->failed; i++) {
         builder_layer(b, "backbone.layers.%u", i);
-        struct value n = b_rms_norm(b, x, "norm.weight", d.norm_eps, false);
+        struct value n = b_rms_norm(b, x, "norm.weight", block_eps, false);
         x = b_add(b, x, block_mamba2(b, n, &mixer, "mixer"));
         builder_layer_end(b, x);
     }

@@ -1,0 +1,141 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Every golden case of the families that mlxcel knows, in precision exact, on every tier: logits, layer outputs and
+ * greedy choices equal the reference's within the case's tolerance, and all tiers give identical bits.
+ *
+ *   golden [--case NAME] [--dump]     one case only
+ *
+ * Cases in tests/golden/cases always run; those of the shared folder when it is there (a case in its index that fails or
+ * cannot run is a failure). */
+#include "tests/support/golden.h"
+#include "tests/support/tap.h"
+#include "tests/support/weights.h"
+
+#include "base/file.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const char *only;
+
+static bool same_bits(const struct golden *g, const struct golden_result *a, const struct golden_result *b) {
+    return !memcmp(a->logits, b->logits, g->n_prompt * a->vocab * sizeof(float)) &&
+           !memcmp(a->greedy_logits, b->greedy_logits, g->n_greedy * a->vocab * sizeof(float)) &&
+           !memcmp(a->layers, b->layers, g->n_prompt * a->hidden * a->n_layers * sizeof(float));
+}
+
+/* One case with one config on all tiers. */
+static void run_case(const char *folder, const char *name, const char *config_name) {
+    struct golden g;
+    struct mx_error err = {0};
+    char temporary[4096], note[200] = "";
+    if (!golden_open(&g, folder, &err)) {
+        tap_ok(false, "%s", name);
+        tap_note("%s", err.message);
+        return;
+    }
+    if (golden_needs_kv_mode(&g)) {
+        tap_skip(name, "needs a KV cache mode");
+        golden_close(&g);
+        return;
+    }
+    struct golden_result first = {0};
+    bool ok = folder_make_temporary(temporary, sizeof temporary) &&
+              weights_generate(folder, config_name, temporary, &err), have_first = false;
+    for (int tier = 0; tier < N_TIERS && ok; tier++) {
+        if (!kernels_for_tier((enum kernel_tier)tier)) continue;
+        struct golden_result result;
+        struct model_options options = {.precision = PRECISION_EXACT, .tier = tier, .n_threads = 1};
+        ok = golden_compute(&g, temporary, options, 0, &result, &err);
+        if (ok) ok = golden_compare(&g, &result, note, sizeof note);
+        if (ok && have_first && !same_bits(&g, &first, &result)) {
+            ok = false;
+            snprintf(note, sizeof note, "tier %s gives other bits than ref", kernel_tier_name((enum kernel_tier)tier));
+        }
+        if (!have_first) first = result;
+        else golden_result_free(&result);
+        have_first = true;
+    }
+    golden_result_free(&first);
+    folder_remove(temporary);
+    if (!tap_ok(ok, "%s%s%s", name, strcmp(config_name, "config.json") ? " with " : "",
+                strcmp(config_name, "config.json") ? config_name : ""))
+        tap_note("%s%s", err.message, note);
+    golden_close(&g);
+}
+
+static void run_with_configs(const char *folder, const char *name) {
+    char path[8192];
+    run_case(folder, name, "config.json");
+    snprintf(path, sizeof path, "%s/config-released.json", folder);
+    if (file_exists(path)) run_case(folder, name, "config-released.json");
+}
+
+/* Whether a build function exists for the case's config. Foreign quantisation waits for its own support. */
+static bool is_known(const char *folder) {
+    struct config config;
+    struct mx_error err = {0};
+    struct graph graph;
+    if (!config_open(&config, folder, &err)) return true;
+    bool known = model_build(&graph, &config, NULL, &err);
+    if (known) graph_free(&graph);
+    config_close(&config);
+    return known || (!strstr(err.message, "is not supported") && !strstr(err.message, "not implemented"));
+}
+
+/* First column of a line of an index. */
+static bool next_name(char **line, char *name, size_t room) {
+    if (!*line || !**line) return false;
+    size_t n = strcspn(*line, ",");
+    snprintf(name, room, "%.*s", (int)n, *line);
+    char *end = strchr(*line, '\n');
+    *line = end ? end + 1 : NULL;
+    return true;
+}
+
+static void run_index(const char *shared, const char *index, const char *prefix) {
+    char path[4096], name[200], folder[4096 + 300];
+    size_t length;
+    struct mx_error err;
+    snprintf(path, sizeof path, "%s/golden/%s", shared, index);
+    char *text = file_read(path, 1 << 20, &length, &err), *line = text;
+    unsigned n_known = 0, n_waiting = 0;
+    next_name(&line, name, sizeof name); /* heading */
+    while (next_name(&line, name, sizeof name)) {
+        if (!strncmp(name, "vlm/", 4) || (only && strcmp(name, only))) continue;
+        snprintf(folder, sizeof folder, "%s/golden/%s%s", shared, prefix, name);
+        if (!is_known(folder)) {
+            n_waiting++;
+            continue;
+        }
+        n_known++;
+        run_with_configs(folder, name);
+    }
+    tap_note("%s: %u cases of known families, %u of families to come", index, n_known, n_waiting);
+    free(text);
+}
+
+static void run_own(void) {
+    struct arena arena = {0};
+    char **names = NULL;
+    size_t n = 0;
+    struct mx_error err;
+    if (folder_list(&arena, SOURCE_DIR "/tests/golden/cases", "", &names, &n, &err))
+        for (size_t i = 0; i < n; i++)
+            if (!only || !strcmp(only, names[i]))
+                run_with_configs(path_join(&arena, SOURCE_DIR "/tests/golden/cases", names[i]), names[i]);
+    arena_free(&arena);
+}
+
+int main(int argc, char **argv) {
+    if (argc == 3 && !strcmp(argv[1], "--case")) only = argv[2];
+    const char *shared = shared_folder();
+    run_own();
+    if (shared) {
+        run_index(shared, "index.csv", "text/");
+        run_index(shared, "index-hf.csv", "");
+    } else {
+        tap_skip("the other golden cases", SHARED_ABSENT);
+    }
+    return tap_done();
+}
