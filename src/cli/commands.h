@@ -14,5 +14,8 @@ int command_fail(const struct mx_error *err);
 int command_print(const struct buffer *out);
 
 int command_logits(const struct options *options);
+int command_synth(const struct options *options);
+int command_inspect(const struct options *options);
+int command_arch(const struct options *options);
 
 #endif

@@ -12,6 +12,12 @@ const struct command_info command_table[N_COMMANDS] = {
     [COMMAND_GENERATE] = {.name = "generate", .aliases = "gen", .summary = "generate text for one prompt"},
     [COMMAND_LOGITS] = {.name = "logits", .summary = "print logits, for comparing with a reference",
                         .run = command_logits},
+    [COMMAND_SYNTH] = {.name = "synth", .summary = "write a checkpoint of random weights in a real model's shape",
+                       .run = command_synth},
+    [COMMAND_INSPECT] = {.name = "inspect", .summary = "sizes and memory needs of a model, from its config alone",
+                         .run = command_inspect, .positional = "DIR", .positional_option = OPT_MODEL},
+    [COMMAND_ARCH] = {.name = "arch", .aliases = "supported", .summary = "list the supported model families",
+                      .run = command_arch},
 };
 
 static void print_notice(void *context, enum log_level level, const char *line) {

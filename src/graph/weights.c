@@ -139,6 +139,32 @@ static struct quantization module_quantization(struct weights *w, const char *mo
     return result;
 }
 
+bool quantization_from_name(const char *name, struct quantization *q, enum dtype *plain) {
+    static const struct {
+        const char *name;
+        enum weight_format format;
+        uint32_t group;
+        enum dtype plain;
+    } names[] = {{"mxfp4", WEIGHT_MXFP4, 32, DTYPE_BF16}, {"mxfp8", WEIGHT_MXFP8, 32, DTYPE_BF16},
+                 {"nvfp4", WEIGHT_NVFP4, 16, DTYPE_BF16}, {"bf16", WEIGHT_BF16, 0, DTYPE_BF16},
+                 {"f16", WEIGHT_F16, 0, DTYPE_F16},       {"f32", WEIGHT_F32, 0, DTYPE_F32}};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        if (!strcmp(names[i].name, name)) {
+            *q = (struct quantization){names[i].format, names[i].group};
+            if (plain) *plain = names[i].plain;
+            return true;
+        }
+    int bits = 0, group = 0, end = 0;
+    if (sscanf(name, "%dbit-g%d%n", &bits, &group, &end) != 2 || name[end]) return false;
+    for (int f = WEIGHT_AFFINE2; f <= WEIGHT_AFFINE8; f++)
+        if (weight_formats[f].bits == bits && (group == 32 || group == 64 || group == 128)) {
+            *q = (struct quantization){(enum weight_format)f, (uint32_t)group};
+            if (plain) *plain = DTYPE_BF16;
+            return true;
+        }
+    return false;
+}
+
 /* ---- weights ---- */
 
 static struct weight *new_weight(struct weights *w, const char *name, enum weight_role role, uint32_t n_rows,
@@ -263,6 +289,7 @@ struct weight *weights_matrix(struct weights *w, const char *scope, const struct
         error_memory(err, "weight table");
         return NULL;
     }
+    weight->tensor_rows = sources[source].rows.tensor_rows;
     if (!w->checkpoint) plan_matrix(w, weight->matrices, module, n_rows, n_cols);
     else if (!bind_matrix(w, weight->matrices, module, &found, &sources[source].rows, n_rows, n_cols, -1, err)) return NULL;
     count_bytes(weight);
@@ -304,6 +331,7 @@ struct weight *weights_experts(struct weights *w, const char *scope, const struc
     struct weight *weight =
         new_weight(w, found.codes ? found.codes->name : pattern, ROLE_EXPERTS, n_rows, n_cols, n_experts, err);
     if (!weight) return NULL;
+    weight->tensor_rows = sources[source].rows.tensor_rows;
     weight->matrices = arena_calloc(&w->arena, n_experts, sizeof *weight->matrices);
     if (!weight->matrices) {
         error_memory(err, "weight table");
@@ -344,6 +372,7 @@ struct weight *weights_vector(struct weights *w, const char *scope, const char *
     }
     struct weight *weight = new_weight(w, tensor ? tensor->name : name, ROLE_NORM, 1, n, 0, err);
     if (!weight) return NULL;
+    weight->tensor_rows = selection ? selection->tensor_rows : 0;
     weight->stored_bytes = (uint64_t)n * dtype_bytes(tensor ? tensor->dtype : w->plain_dtype);
     if (tensor && (!widen(w, weight, tensor, selection, err) || !mark_used(w, tensor, err))) return NULL;
     return weight;

@@ -32,7 +32,8 @@ struct weight {
     struct matrix *matrices;  /* max(1, n_experts) of them; NULL for a vector */
     float *vector;            /* n_cols values, widened; NULL for matrices and when shapes only */
     uint64_t stored_bytes;    /* of codes, scales and biases, or of the vector, as in the file */
-    bool is_alias;            /* shares its tensors with an earlier weight (a tied head): not counted again */
+    /* The tensor that holds it, for shape-only builders: rows in all (0 = n_rows), and of a convolution its taps. */
+    uint32_t tensor_rows, taps;
 };
 
 struct weights {
@@ -50,6 +51,9 @@ struct weights {
 
 bool weights_init(struct weights *weights, const struct checkpoint *checkpoint, struct config *config,
                   struct mx_error *err);
+/* "4bit-g64", "8bit-g32", "mxfp4", "mxfp8", "nvfp4", "bf16", "f16", "f32": a format by its command-line name. Plain formats
+ * give group 0 and set *plain (may be NULL). */
+bool quantization_from_name(const char *name, struct quantization *quantization, enum dtype *plain);
 void weights_free(struct weights *weights);
 
 /* A selection of a tensor's rows: with tensor_rows = 0 the tensor has just the rows asked for. Else rows first_row ..

@@ -66,7 +66,7 @@ void build_qwen2(struct builder *b) {
 
 static struct attention_spec qwen3_attention(struct builder *b, const struct decoder *d) {
     struct attention_spec attention = decoder_attention(b, d, 1000000);
-    attention.qk_norm = QK_NORM_HEAD;
+    attention.qk_norm = config_bool_or(b->config, "use_qk_norm", true) ? QK_NORM_HEAD : QK_NORM_NONE;
     return attention;
 }
 

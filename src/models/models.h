@@ -15,8 +15,12 @@ struct family {
 /* All families, in the order of the table; a NULL name ends it. */
 extern const struct family families[];
 
-/* Describes the model of a config. checkpoint NULL: shapes only. On success the graph holds the unfused description and
+/* Describes the model of a config (model_build). checkpoint NULL: shapes only. On success the graph holds the unfused description and
  * borrows config and checkpoint, which must outlive it. */
+/* The same for shapes only with another format than the config's: for synthetic checkpoints. NULL = the config's. */
+bool model_build_as(struct graph *graph, struct config *config, const struct quantization *quantization,
+                    enum dtype plain_dtype, struct mx_error *err);
+
 bool model_build(struct graph *graph, struct config *config, const struct checkpoint *checkpoint, struct mx_error *err);
 
 #endif

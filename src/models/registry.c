@@ -52,10 +52,7 @@ static const struct family *choose_family(struct config *c, struct mx_error *err
     return NULL;
 }
 
-bool model_build(struct graph *graph, struct config *config, const struct checkpoint *checkpoint, struct mx_error *err) {
-    *graph = (struct graph){0};
-    const struct family *family = choose_family(config, err);
-    if (!family || !weights_init(&graph->weights, checkpoint, config, err)) return false;
+static bool build(struct graph *graph, struct config *config, const struct family *family, struct mx_error *err) {
     struct builder b;
     builder_init(&b, graph, config, err);
     graph->context_length = config_size_or(config, "max_position_embeddings", 4096);
@@ -68,4 +65,23 @@ bool model_build(struct graph *graph, struct config *config, const struct checkp
     if (!b.failed && config_refuse_unread(config, err)) return true;
     graph_free(graph);
     return false;
+}
+
+bool model_build(struct graph *graph, struct config *config, const struct checkpoint *checkpoint, struct mx_error *err) {
+    *graph = (struct graph){0};
+    const struct family *family = choose_family(config, err);
+    if (!family || !weights_init(&graph->weights, checkpoint, config, err)) return false;
+    return build(graph, config, family, err);
+}
+
+bool model_build_as(struct graph *graph, struct config *config, const struct quantization *quantization,
+                    enum dtype plain_dtype, struct mx_error *err) {
+    *graph = (struct graph){0};
+    const struct family *family = choose_family(config, err);
+    if (!family || !weights_init(&graph->weights, NULL, config, err)) return false;
+    if (quantization) {
+        graph->weights.quantization = *quantization;
+        graph->weights.plain_dtype = plain_dtype;
+    }
+    return build(graph, config, family, err);
 }

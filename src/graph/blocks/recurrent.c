@@ -7,7 +7,9 @@
 static float minus_exp(float x) { return (float)-exp((double)x); }
 
 const struct weight *block_conv_weight(struct builder *b, const char *names, uint32_t channels, uint32_t taps) {
-    return b_vector(b, names, channels * taps);
+    const struct weight *weight = b_vector(b, names, channels * taps);
+    if (weight) ((struct weight *)(uintptr_t)weight)->taps = taps;
+    return weight;
 }
 
 /* a = -exp(A_log). */
