@@ -152,11 +152,10 @@ static bool choose_packed(struct matrix *m, const struct request *r, uint64_t wo
     return wrong_shape(r, r->scales, r->n_rows, r->n_cols / r->hint->group, hint_text(r, note, sizeof note));
 }
 
-static bool check_scale_dtype(const struct request *r, const struct matrix *m) {
+static bool check_scale_dtype(const struct request *r) {
     enum dtype dtype = r->scales->dtype;
     if (!r->biases) return dtype == DTYPE_U8 || wrong_dtype(r, r->scales, "U8 (block scales without biases)");
     if (dtype > DTYPE_BF16) return wrong_dtype(r, r->scales, "F32, F16 or BF16");
-    (void)m;
     return r->biases->dtype == dtype || wrong_dtype(r, r->biases, dtype_name(dtype));
 }
 
@@ -167,7 +166,7 @@ static bool from_packed(struct matrix *m, const struct request *r) {
         return wrong_shape(r, r->codes, r->n_rows, r->n_cols / 8, hint_text(r, note, sizeof note));
     if (!take_slice(r, r->scales, &scale_rows, &groups, &m->scales) || scale_rows != r->n_rows)
         return wrong_shape(r, r->scales, r->n_rows, groups = r->n_cols / 64, hint_text(r, note, sizeof note));
-    if (!choose_packed(m, r, words, groups) || !check_scale_dtype(r, m)) return false;
+    if (!check_scale_dtype(r) || !choose_packed(m, r, words, groups)) return false;
     if (r->biases && (!take_slice(r, r->biases, &bias_rows, &bias_groups, &m->biases) || bias_rows != r->n_rows ||
                       bias_groups != groups))
         return wrong_shape(r, r->biases, r->n_rows, groups, hint_text(r, note, sizeof note));
