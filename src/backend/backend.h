@@ -51,11 +51,11 @@ struct step {
 struct backend_options {
     enum precision precision;
     enum kernel_tier tier;
-    struct pool *pool;        /* borrowed */
-    uint32_t max_rows;        /* of a step */
-    uint32_t max_outputs;     /* of a step */
-    const uint32_t *n_pages;  /* [cache groups] pages of each pool */
-    uint32_t n_state_slots;   /* working slots and snapshots alike */
+    struct pool *pool;       /* borrowed */
+    uint32_t max_rows;       /* of a step */
+    uint32_t max_outputs;    /* of a step */
+    const uint32_t *n_pages; /* [cache groups] pages of each pool */
+    uint32_t n_state_slots;  /* working slots and snapshots alike */
 };
 
 struct compiled; /* a plan, compiled; owns buffers and pools */

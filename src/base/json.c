@@ -13,7 +13,7 @@
 #include <string.h>
 
 struct container {
-    size_t first;  /* index in pending of its first child */
+    size_t first; /* index in pending of its first child */
     bool is_object;
 };
 
@@ -245,15 +245,9 @@ static bool read_scalar(struct parser *p, struct json *value) {
         p->at++;
         value->type = JSON_STRING;
         return read_string(p, &value->string, &value->count);
-    case 'n':
-        value->type = JSON_NULL;
-        return read_word(p, "null") || fail(p, "expected a value");
-    case 't':
-        value->type = JSON_TRUE;
-        return read_word(p, "true") || fail(p, "expected a value");
-    case 'f':
-        value->type = JSON_FALSE;
-        return read_word(p, "false") || fail(p, "expected a value");
+    case 'n': value->type = JSON_NULL; return read_word(p, "null") || fail(p, "expected a value");
+    case 't': value->type = JSON_TRUE; return read_word(p, "true") || fail(p, "expected a value");
+    case 'f': value->type = JSON_FALSE; return read_word(p, "false") || fail(p, "expected a value");
     default: break;
     }
     if (p->flags & JSON_ALLOW_NAN) {
@@ -344,9 +338,7 @@ static bool read_key(struct parser *p) {
 }
 
 /* Before a child: its key (objects) or its place (arrays) on pending. */
-static bool begin_child(struct parser *p) {
-    return p->stack[p->depth - 1].is_object ? read_key(p) : push_pending(p);
-}
+static bool begin_child(struct parser *p) { return p->stack[p->depth - 1].is_object ? read_key(p) : push_pending(p); }
 
 /* After a finished value: stores it, then takes what follows: a comma (and the next child begins) or closings.
  * *done is set when the outermost value is complete. */
@@ -430,7 +422,7 @@ double json_number(const struct json *v, double fallback) {
 int64_t json_integer(const struct json *v, int64_t fallback) {
     if (!json_is_number(v)) return fallback;
     if (v->type == JSON_INTEGER) return v->integer;
-    if (!(v->real >= -0x1p62 && v->real <= 0x1p62) || v->real != (double)(int64_t)v->real) return fallback;
+    if (!(fabs(v->real) <= 0x1p62) || v->real != (double)(int64_t)v->real) return fallback;
     return (int64_t)v->real;
 }
 

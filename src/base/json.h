@@ -24,9 +24,9 @@ struct json {
     enum json_type type;
     uint32_t count; /* bytes of a string, items of an array, members of an object */
     union {
-        int64_t integer;             /* JSON_INTEGER: a literal without fraction and exponent that fits */
-        double real;                 /* JSON_REAL: every other number */
-        const char *string;          /* not NUL-terminated */
+        int64_t integer;    /* JSON_INTEGER: a literal without fraction and exponent that fits */
+        double real;        /* JSON_REAL: every other number */
+        const char *string; /* not NUL-terminated */
         const struct json *items;
         const struct json_member *members;
     };
@@ -54,7 +54,9 @@ const struct json *json_get(const struct json *object, const char *key);
 /* The item, or NULL when array is NULL, no array, or too short. */
 const struct json *json_at(const struct json *array, size_t index);
 
-static inline bool json_is_number(const struct json *v) { return v && (v->type == JSON_INTEGER || v->type == JSON_REAL); }
+static inline bool json_is_number(const struct json *v) {
+    return v && (v->type == JSON_INTEGER || v->type == JSON_REAL);
+}
 static inline bool json_is_bool(const struct json *v) { return v && (v->type == JSON_FALSE || v->type == JSON_TRUE); }
 static inline bool json_is_string(const struct json *v) { return v && v->type == JSON_STRING; }
 static inline bool json_is_array(const struct json *v) { return v && v->type == JSON_ARRAY; }
@@ -78,7 +80,7 @@ const char *json_type_name(const struct json *v);
 /* Writes one document into a buffer, setting commas and, with indent > 0, line breaks. Errors are the buffer's. */
 struct json_writer {
     struct buffer *out;
-    int indent;     /* spaces for each level; 0 = one line, separators as in "a":1,"b":2 */
+    int indent; /* spaces for each level; 0 = one line, separators as in "a":1,"b":2 */
     int depth;
     bool has_items; /* the innermost open container has one already */
     bool after_key;

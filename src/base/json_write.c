@@ -58,8 +58,10 @@ void json_append_quoted(struct buffer *out, const char *text, size_t length) {
         if (c >= 0x80) {
             bool valid;
             size_t n = utf8_next_maximal(text + i, length - i, &valid);
-            if (valid) buffer_append(out, text + i, n);
-            else buffer_puts(out, "\xef\xbf\xbd");
+            if (valid)
+                buffer_append(out, text + i, n);
+            else
+                buffer_puts(out, "\xef\xbf\xbd");
             i += n;
             continue;
         }

@@ -126,8 +126,10 @@ struct pool *pool_create(int n_threads, struct mx_error *err) {
         if (!worker) break;
         *worker = (struct worker){.pool = pool, .thread = started + 1};
         failure = pthread_create(&pool->threads[started], NULL, worker_main, worker);
-        if (failure) free(worker);
-        else started++;
+        if (failure)
+            free(worker);
+        else
+            started++;
     }
     if (started == n_threads - 1 && !failure) return pool;
     stop_threads(pool, started);

@@ -17,7 +17,8 @@ struct report {
     struct checkpoint checkpoint;
     struct graph graph;
     bool has_weights;
-    uint64_t parameters, active_parameters, weight_bytes, bytes_by_format[N_WEIGHT_FORMATS + 1], parameters_by_role[N_ROLES];
+    uint64_t parameters, active_parameters, weight_bytes, bytes_by_format[N_WEIGHT_FORMATS + 1],
+        parameters_by_role[N_ROLES];
     uint64_t kv_bytes_token, kv_bytes_window, state_bytes; /* f16 pages; windows at their most */
     uint32_t context, batch;
     uint64_t plan_weights, plan_kv, plan_state, plan_work, plan_total, available;
@@ -54,8 +55,10 @@ static void plan_memory(struct report *r) {
     const struct graph *g = &r->graph;
     for (size_t i = 0; i < g->n_groups; i++) {
         uint64_t page = cache_group_page_bytes(&g->groups[i], KV_F16);
-        if (g->groups[i].policy == CACHE_FULL) r->kv_bytes_token += page / PAGE_CELLS;
-        else r->kv_bytes_window += model_pages_for(&g->groups[i], r->context, 512) * page;
+        if (g->groups[i].policy == CACHE_FULL)
+            r->kv_bytes_token += page / PAGE_CELLS;
+        else
+            r->kv_bytes_window += model_pages_for(&g->groups[i], r->context, 512) * page;
         r->plan_kv += (uint64_t)model_pages_for(&g->groups[i], r->context, 512) * page * r->batch;
     }
     r->state_bytes = g->state_floats * 4;
@@ -90,10 +93,14 @@ static void note_unread(void *context, const char *key, size_t length) {
 /* ---- output ---- */
 
 static const char *size_text(uint64_t bytes, char *text, size_t room) {
-    if (bytes >= 1ull << 30) snprintf(text, room, "%.2f GiB", (double)bytes / 0x1p30);
-    else if (bytes >= 1 << 20) snprintf(text, room, "%.1f MiB", (double)bytes / 0x1p20);
-    else if (bytes >= 1 << 10) snprintf(text, room, "%.1f KiB", (double)bytes / 0x1p10);
-    else snprintf(text, room, "%llu bytes", (unsigned long long)bytes);
+    if (bytes >= 1ull << 30)
+        snprintf(text, room, "%.2f GiB", (double)bytes / 0x1p30);
+    else if (bytes >= 1 << 20)
+        snprintf(text, room, "%.1f MiB", (double)bytes / 0x1p20);
+    else if (bytes >= 1 << 10)
+        snprintf(text, room, "%.1f KiB", (double)bytes / 0x1p10);
+    else
+        snprintf(text, room, "%llu bytes", (unsigned long long)bytes);
     return text;
 }
 
@@ -117,8 +124,8 @@ static const char *format_name(int format) { return format == VECTOR_FORMAT ? "v
 static void write_table(const struct report *r, struct buffer *out) {
     const struct graph *g = &r->graph;
     buffer_printf(out, "model          %s, %u layers, hidden size %u, vocabulary %u, context %u\n",
-                  config_string_or((struct config *)(uintptr_t)&r->config, "model_type", "?"), g->n_layers, g->hidden_size,
-                  g->vocab_size, g->context_length);
+                  config_string_or((struct config *)(uintptr_t)&r->config, "model_type", "?"), g->n_layers,
+                  g->hidden_size, g->vocab_size, g->context_length);
     buffer_printf(out, "parameters     %.3f billion", (double)r->parameters / 1e9);
     if (r->active_parameters != r->parameters)
         buffer_printf(out, " (%.3f billion for one token)", (double)r->active_parameters / 1e9);
@@ -133,7 +140,9 @@ static void write_table(const struct report *r, struct buffer *out) {
     for (size_t i = 0; i < g->n_groups; i++) {
         const struct cache_group *c = &g->groups[i];
         buffer_printf(out, "  %u layers, %u heads of %u/%u, %s", c->n_entries, c->n_heads, c->key_dim, c->value_dim,
-                      c->policy == CACHE_FULL ? "every position" : c->policy == CACHE_WINDOW ? "window " : "chunks of ");
+                      c->policy == CACHE_FULL     ? "every position"
+                      : c->policy == CACHE_WINDOW ? "window "
+                                                  : "chunks of ");
         if (c->policy != CACHE_FULL) buffer_printf(out, "%u", c->window);
         buffer_putc(out, '\n');
     }
@@ -143,7 +152,8 @@ static void write_table(const struct report *r, struct buffer *out) {
     for (size_t i = 0; i < g->n_ropes; i++)
         if (g->ropes[i].kind != ROPE_PLAIN)
             buffer_printf(out, "  rope depends on the length: %s beyond %u positions\n",
-                          g->ropes[i].kind == ROPE_LONG ? "other factors" : "a growing base", g->ropes[i].original_length);
+                          g->ropes[i].kind == ROPE_LONG ? "other factors" : "a growing base",
+                          g->ropes[i].original_length);
     buffer_printf(out, "memory for %u sequence%s of %u tokens\n", r->batch, r->batch == 1 ? "" : "s", r->context);
     row(out, "weights", r->plan_weights);
     row(out, "keys and values", r->plan_kv);
@@ -241,8 +251,10 @@ static bool inspect(struct report *r, const struct options *options, struct buff
     plan_memory(r);
     weights_unused(&r->graph.weights, note_unused, r);
     config_unread(&r->config, note_unread, r);
-    if (options_flag(options, OPT_JSON)) write_json(r, out);
-    else write_table(r, out);
+    if (options_flag(options, OPT_JSON))
+        write_json(r, out);
+    else
+        write_table(r, out);
     return !out->failed || error_memory(err, "report");
 }
 

@@ -57,10 +57,12 @@ bool load_model_options(const struct options *options, struct model_options *m, 
     while (off && *off) {
         size_t n = strcspn(off, ",");
         unsigned fusion = 0;
-        if (n == 3 && !memcmp(off, "all", 3)) fusion = FUSE_ALL;
+        if (n == 3 && !memcmp(off, "all", 3))
+            fusion = FUSE_ALL;
         else if (!fusion_from_name(off, n, &fusion))
-            return error_set(err, ERROR_USAGE, "--no-fusion: '%.*s' is no fusion (parts, gated, residual, norm, heads, all)",
-                             (int)n, off);
+            return error_set(err, ERROR_USAGE,
+                             "--no-fusion: '%.*s' is no fusion (parts, gated, residual, norm, heads, all)", (int)n,
+                             off);
         m->disabled_fusions |= fusion;
         off += n + (off[n] == ',');
     }

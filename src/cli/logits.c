@@ -17,9 +17,9 @@ struct run {
     struct sequence sequence;
     uint32_t *prompt, *forced;
     size_t n_prompt, n_forced, n_greedy;
-    float **taps;   /* [layers] of the present chunk */
-    float *layers;  /* [layers][prompt][hidden] */
-    float *logits;  /* [prompt or 1][vocab] */
+    float **taps;  /* [layers] of the present chunk */
+    float *layers; /* [layers][prompt][hidden] */
+    float *logits; /* [prompt or 1][vocab] */
     uint32_t *greedy_ids;
     float *greedy_logits; /* [n_greedy][vocab] */
 };
@@ -56,7 +56,8 @@ static bool check_ids(const struct run *r, struct mx_error *err) {
     for (size_t i = 0; i < r->n_prompt + r->n_forced; i++) {
         uint32_t id = i < r->n_prompt ? r->prompt[i] : r->forced[i - r->n_prompt];
         if (id >= r->model.graph.vocab_size)
-            return error_set(err, ERROR_USAGE, "token id %u is not below the vocabulary's %u", id, r->model.graph.vocab_size);
+            return error_set(err, ERROR_USAGE, "token id %u is not below the vocabulary's %u", id,
+                             r->model.graph.vocab_size);
     }
     return true;
 }
@@ -87,7 +88,10 @@ static bool run_prompt(struct run *r, struct mx_error *err) {
         if (chunk && n > chunk) n = chunk;
         bool is_last = at + n == r->n_prompt;
         if (!batch_add(&r->batch, &r->sequence, r->prompt + at, (uint32_t)n, (uint32_t)r->n_prompt,
-                       all ? OUTPUT_ALL : is_last ? OUTPUT_LAST : OUTPUT_NONE, NULL))
+                       all       ? OUTPUT_ALL
+                       : is_last ? OUTPUT_LAST
+                                 : OUTPUT_NONE,
+                       NULL))
             return error_set(err, ERROR_MEMORY, "the sequence does not fit into the cache");
         for (uint32_t l = 0; r->taps && l < g->n_layers; l++)
             r->taps[l] = r->layers + ((size_t)l * r->n_prompt + at) * g->hidden_size;
@@ -168,8 +172,10 @@ static void write_text(struct run *r, struct buffer *out) {
     size_t n_prompt = options_flag(r->options, OPT_ALL) ? r->n_prompt : 1;
     for (size_t i = 0; i < n_prompt + r->n_greedy; i++) {
         const float *row = i < n_prompt ? r->logits + i * vocab : r->greedy_logits + (i - n_prompt) * vocab;
-        if (i < n_prompt) buffer_printf(out, "position %zu:", r->n_prompt - n_prompt + i);
-        else buffer_printf(out, "token %zu (%u):", i - n_prompt, r->greedy_ids[i - n_prompt]);
+        if (i < n_prompt)
+            buffer_printf(out, "position %zu:", r->n_prompt - n_prompt + i);
+        else
+            buffer_printf(out, "token %zu (%u):", i - n_prompt, r->greedy_ids[i - n_prompt]);
         uint32_t shown[5];
         for (uint32_t k = 0; k < 5 && k < vocab; k++) {
             shown[k] = UINT32_MAX;
@@ -200,8 +206,10 @@ static bool run_all(struct run *r, struct buffer *out, struct mx_error *err) {
         !sequence_init(&r->sequence, &r->model, err) || !run_prompt(r, err) || !run_greedy(r, err))
         return false;
     if (checkpoint_is_damaged(&r->model.checkpoint, err)) return false;
-    if (options_flag(r->options, OPT_JSON)) write_json(r, out);
-    else write_text(r, out);
+    if (options_flag(r->options, OPT_JSON))
+        write_json(r, out);
+    else
+        write_text(r, out);
     return !out->failed || error_memory(err, "output");
 }
 
@@ -210,8 +218,10 @@ int command_logits(const struct options *options) {
     struct buffer out = {0};
     struct mx_error err = {0};
     int status = 0;
-    if (!run_all(&r, &out, &err)) status = command_fail(&err);
-    else status = command_print(&out);
+    if (!run_all(&r, &out, &err))
+        status = command_fail(&err);
+    else
+        status = command_print(&out);
     sequence_free(&r.sequence);
     batch_free(&r.batch);
     model_close(&r.model);

@@ -10,13 +10,20 @@
 
 const struct command_info command_table[N_COMMANDS] = {
     [COMMAND_GENERATE] = {.name = "generate", .aliases = "gen", .summary = "generate text for one prompt"},
-    [COMMAND_LOGITS] = {.name = "logits", .summary = "print logits, for comparing with a reference",
+    [COMMAND_LOGITS] = {.name = "logits",
+                        .summary = "print logits, for comparing with a reference",
                         .run = command_logits},
-    [COMMAND_SYNTH] = {.name = "synth", .summary = "write a checkpoint of random weights in a real model's shape",
+    [COMMAND_SYNTH] = {.name = "synth",
+                       .summary = "write a checkpoint of random weights in a real model's shape",
                        .run = command_synth},
-    [COMMAND_INSPECT] = {.name = "inspect", .summary = "sizes and memory needs of a model, from its config alone",
-                         .run = command_inspect, .positional = "DIR", .positional_option = OPT_MODEL},
-    [COMMAND_ARCH] = {.name = "arch", .aliases = "supported", .summary = "list the supported model families",
+    [COMMAND_INSPECT] = {.name = "inspect",
+                         .summary = "sizes and memory needs of a model, from its config alone",
+                         .run = command_inspect,
+                         .positional = "DIR",
+                         .positional_option = OPT_MODEL},
+    [COMMAND_ARCH] = {.name = "arch",
+                      .aliases = "supported",
+                      .summary = "list the supported model families",
                       .run = command_arch},
 };
 
@@ -71,8 +78,10 @@ int main(int argc, char **argv) {
         }
         options.command = command_from_name(word);
         if (options.command == N_COMMANDS) {
-            if (*word) fprintf(stderr, "mlxcel: unknown command '%s' (see mlxcel --help)\n", word);
-            else fprintf(stderr, "mlxcel: a command is needed (see mlxcel --help)\n");
+            if (*word)
+                fprintf(stderr, "mlxcel: unknown command '%s' (see mlxcel --help)\n", word);
+            else
+                fprintf(stderr, "mlxcel: a command is needed (see mlxcel --help)\n");
             return 2;
         }
         first = 2;
@@ -90,7 +99,7 @@ int main(int argc, char **argv) {
     }
     struct mx_error err = {0};
     int status = options_parse(&options, argc, argv, first, &err) ? command_table[options.command].run(&options)
-                                                                 : command_fail(&err);
+                                                                  : command_fail(&err);
     options_free(&options);
     return status;
 }

@@ -49,7 +49,8 @@ static bool check_value(const struct option *o, const char *source, const char *
         long long n = strtoll(value, &end, 10);
         if (end == value || *end || errno) return error_set(err, ERROR_USAGE, "%s: '%s' is no integer", source, value);
         if ((double)n >= o->minimum && (double)n <= o->maximum) return true;
-        return error_set(err, ERROR_USAGE, "%s: %s is not between %.0f and %.0f", source, value, o->minimum, o->maximum);
+        return error_set(err, ERROR_USAGE, "%s: %s is not between %.0f and %.0f", source, value, o->minimum,
+                         o->maximum);
     }
     case OPTION_REAL: {
         double x = strtod(value, &end);
@@ -98,7 +99,8 @@ static bool take_option(struct options *options, int argc, char **argv, int *at,
     const char *command = command_table[options->command].name;
     size_t length = strncmp(word, "--", 2) == 0 && equals ? (size_t)(equals - word) : strlen(word);
     const struct option *o = find_option(options->command, word, length);
-    if (!o) return error_set(err, ERROR_USAGE, "unknown option '%.*s' (see mlxcel %s --help)", (int)length, word, command);
+    if (!o)
+        return error_set(err, ERROR_USAGE, "unknown option '%.*s' (see mlxcel %s --help)", (int)length, word, command);
     if (o->kind == OPTION_ABSENT)
         return error_set(err, ERROR_USAGE, "option '%.*s' of the original is not available in this version",
                          (int)length, word);
@@ -125,7 +127,8 @@ bool options_parse(struct options *options, int argc, char **argv, int first, st
             if (!take_option(options, argc, argv, &i, err)) return false;
         } else {
             if (!info->positional || has_positional)
-                return error_set(err, ERROR_USAGE, "unexpected argument '%s' (see mlxcel %s --help)", argv[i], info->name);
+                return error_set(err, ERROR_USAGE, "unexpected argument '%s' (see mlxcel %s --help)", argv[i],
+                                 info->name);
             has_positional = true;
             options->text[info->positional_option] = argv[i];
         }
@@ -178,8 +181,10 @@ static void print_option(const struct option *o) {
     int n = snprintf(head, sizeof head, "  %s", o->name);
     for (const char *a = o->aliases; a && *a; a += strcspn(a, " "), a += *a == ' ')
         n += snprintf(head + n, sizeof head - (size_t)n, ", %.*s", (int)strcspn(a, " "), a);
-    if (o->choices) n += snprintf(head + n, sizeof head - (size_t)n, " %s", o->choices);
-    else if (o->value_name) n += snprintf(head + n, sizeof head - (size_t)n, " %s", o->value_name);
+    if (o->choices)
+        n += snprintf(head + n, sizeof head - (size_t)n, " %s", o->choices);
+    else if (o->value_name)
+        n += snprintf(head + n, sizeof head - (size_t)n, " %s", o->value_name);
     printf("%-36s", head);
     if (n >= 36) printf("\n%36s", "");
     char text[800];
@@ -192,8 +197,9 @@ static void print_option(const struct option *o) {
 
 void options_print_help(enum command command) {
     if (command == N_COMMANDS) {
-        printf("usage: mlxcel COMMAND [OPTIONS]\n\nRuns language models from MLX and Hugging Face safetensors folders.\n\n"
-               "commands:\n");
+        printf(
+            "usage: mlxcel COMMAND [OPTIONS]\n\nRuns language models from MLX and Hugging Face safetensors folders.\n\n"
+            "commands:\n");
         for (size_t i = 0; i < N_COMMANDS; i++)
             if (command_table[i].run) printf("  %-16s %s\n", command_table[i].name, command_table[i].summary);
         printf("\nmlxcel COMMAND --help describes one command; mlxcel --version prints the version.\n");

@@ -80,8 +80,8 @@ extern const struct command_info command_table[N_COMMANDS];
 
 struct options {
     enum command command;
-    const char *program;           /* argv[0] */
-    const char *text[N_OPTIONS];   /* the last value given; NULL = not given, see options_text */
+    const char *program;            /* argv[0] */
+    const char *text[N_OPTIONS];    /* the last value given; NULL = not given, see options_text */
     const char **values[N_OPTIONS]; /* all values of repeatable options */
     size_t n_values[N_OPTIONS];
 };

@@ -43,7 +43,8 @@ struct synth {
 
 static bool add_item(struct synth *s, const struct weight *w, enum part part, const char *suffix, enum dtype dtype,
                      uint64_t rows, uint64_t cols, struct mx_error *err) {
-    if (!array_reserve(&s->items, &s->capacity, s->n_items + 1, sizeof *s->items)) return error_memory(err, "tensor list");
+    if (!array_reserve(&s->items, &s->capacity, s->n_items + 1, sizeof *s->items))
+        return error_memory(err, "tensor list");
     struct item *item = &s->items[s->n_items];
     *item = (struct item){.weight = w, .part = part, .dtype = dtype};
     snprintf(item->name, sizeof item->name, "%s%s", w->name, suffix);
@@ -64,8 +65,8 @@ static bool list_weight(struct synth *s, const struct weight *w, struct mx_error
     if (was_present) return true; /* another selection of rows of the same tensor */
     uint32_t rows = w->tensor_rows ? w->tensor_rows : w->n_rows;
     if (!w->matrices)
-        return add_item(s, w, PART_VECTOR, "", s->graph.weights.plain_dtype, 1, w->tensor_rows ? w->tensor_rows : w->n_cols,
-                        err);
+        return add_item(s, w, PART_VECTOR, "", s->graph.weights.plain_dtype, 1,
+                        w->tensor_rows ? w->tensor_rows : w->n_cols, err);
     const struct matrix *m = w->matrices;
     const struct weight_format_info *f = &weight_formats[m->format];
     if (!m->group) return add_item(s, w, PART_CODES, ".weight", f->code_dtype, rows, w->n_cols, err);
@@ -80,8 +81,10 @@ static bool list_weight(struct synth *s, const struct weight *w, struct mx_error
 
 static void store_real(enum dtype dtype, unsigned char *out, uint64_t i, float value) {
     uint16_t half = dtype == DTYPE_F16 ? f32_to_f16(value) : f32_to_bf16(value);
-    if (dtype == DTYPE_F32) memcpy(out + 4 * i, &value, 4);
-    else memcpy(out + 2 * i, &half, 2);
+    if (dtype == DTYPE_F32)
+        memcpy(out + 4 * i, &value, 4);
+    else
+        memcpy(out + 2 * i, &half, 2);
 }
 
 static bool ends_with(const char *text, const char *end) {
@@ -116,8 +119,7 @@ static void fill_scales(const struct item *item, uint64_t first, uint64_t n, uin
             while (code < 0x7e && (double)e4m3_to_f32((uint8_t)(code + 1)) <= wanted) code++;
             out[i] = code ? code : 1;
         } else {
-            store_real(item->dtype, out, i,
-                       (float)(item->part == PART_SCALES ? scale : -ldexp(1, bits - 1) * scale));
+            store_real(item->dtype, out, i, (float)(item->part == PART_SCALES ? scale : -ldexp(1, bits - 1) * scale));
         }
     }
 }
@@ -147,7 +149,8 @@ static void fill(const struct item *item, uint64_t first, uint64_t n, uint64_t s
     case PART_BIASES: fill_scales(item, first, n, ~state, out); break; /* the bias goes with its scale */
     case PART_VECTOR:
         for (uint64_t i = 0; i < n; i++)
-            store_real(item->dtype, out, i, vector_value(item, rng_uniform(rng_mix(state + (first + i + 1) * RNG_GOLDEN))));
+            store_real(item->dtype, out, i,
+                       vector_value(item, rng_uniform(rng_mix(state + (first + i + 1) * RNG_GOLDEN))));
         break;
     }
 }
@@ -257,7 +260,8 @@ bool synth_write(const char *config_path, const char *format, uint64_t seed, con
     struct quantization q;
     enum dtype plain = DTYPE_BF16;
     if (!quantization_from_name(format, &q, &plain))
-        return error_set(err, ERROR_USAGE, "'%s' is no weight format (4bit-g64, 8bit-g64, ..., mxfp4, mxfp8, nvfp4, bf16, f16, f32)",
+        return error_set(err, ERROR_USAGE,
+                         "'%s' is no weight format (4bit-g64, 8bit-g64, ..., mxfp4, mxfp8, nvfp4, bf16, f16, f32)",
                          format);
     bool ok = config_open(&s.config, config_path, err) && model_build_as(&s.graph, &s.config, &q, plain, err);
     for (size_t i = 0; ok && i < s.graph.weights.n; i++) ok = list_weight(&s, s.graph.weights.list[i], err);
@@ -278,6 +282,7 @@ int command_synth(const struct options *options) {
     const char *config = options_text(options, OPT_CONFIG), *out = options_text(options, OPT_OUT);
     bool ok = config && out;
     if (!ok) error_set(&err, ERROR_USAGE, "synth needs --config FILE and -o DIR");
-    ok = ok && synth_write(config, options_text(options, OPT_QUANT), (uint64_t)options_integer(options, OPT_SEED), out, &err);
+    ok = ok &&
+         synth_write(config, options_text(options, OPT_QUANT), (uint64_t)options_integer(options, OPT_SEED), out, &err);
     return ok ? 0 : command_fail(&err);
 }

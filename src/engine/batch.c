@@ -34,12 +34,17 @@ bool batch_add(struct batch *b, struct sequence *s, const uint32_t *tokens, uint
     uint32_t first = b->step.n_rows;
     for (uint32_t i = 0; i < n; i++) {
         uint32_t cell = s->n_cells + i;
-        b->rows[first + i] = (struct step_row){.token = (int32_t)tokens[i], .cell = cell, .position = cell,
+        b->rows[first + i] = (struct step_row){.token = (int32_t)tokens[i],
+                                               .cell = cell,
+                                               .position = cell,
                                                .rope_length = rope_length > cell + 1 ? rope_length : cell + 1};
     }
-    b->spans[b->step.n_spans] = (struct step_span){
-        .first_row = first, .n_rows = n, .page_tables = (const uint32_t *const *)s->tables, .state_in = s->state,
-        .state_out = s->state, .is_fresh = s->n_cells == 0};
+    b->spans[b->step.n_spans] = (struct step_span){.first_row = first,
+                                                   .n_rows = n,
+                                                   .page_tables = (const uint32_t *const *)s->tables,
+                                                   .state_in = s->state,
+                                                   .state_out = s->state,
+                                                   .is_fresh = s->n_cells == 0};
     b->sequences[b->step.n_spans++] = s;
     if (first_output) *first_output = b->step.n_outputs;
     for (uint32_t i = n - n_outputs; i < n; i++) b->outputs[b->step.n_outputs++] = first + i;

@@ -86,8 +86,12 @@ static bool compile(struct model *m, struct mx_error *err) {
                                (unsigned long long)o->cache_bytes);
         }
     }
-    struct backend_options options = {.precision = o->precision, .tier = (enum kernel_tier)o->tier, .pool = m->pool,
-                                      .max_rows = o->max_rows, .max_outputs = o->max_outputs, .n_pages = n_pages,
+    struct backend_options options = {.precision = o->precision,
+                                      .tier = (enum kernel_tier)o->tier,
+                                      .pool = m->pool,
+                                      .max_rows = o->max_rows,
+                                      .max_outputs = o->max_outputs,
+                                      .n_pages = n_pages,
                                       .n_state_slots = n_states};
     ok = ok && (m->compiled = m->backend->compile(&m->plan, &options, err)) != NULL &&
          store_init(&m->store, (uint32_t)n_groups, n_pages, n_states, err);

@@ -9,15 +9,15 @@
 
 struct model_options {
     enum precision precision;
-    int tier;                 /* enum kernel_tier; -1 = the best of this processor */
-    int n_threads;            /* 0 = one for each processor */
+    int tier;                  /* enum kernel_tier; -1 = the best of this processor */
+    int n_threads;             /* 0 = one for each processor */
     unsigned disabled_fusions; /* enum fusion bits */
-    uint32_t max_rows;        /* of a step; 0 = 512 */
-    uint32_t max_outputs;     /* of a step; 0 = max(16, max_sequences) */
-    uint32_t max_sequences;   /* held at the same time; 0 = 1 */
-    uint32_t max_cells;       /* longest sequence; 0 = the model's context length */
-    uint32_t n_snapshots;     /* snapshot slots for recurrent state, and page references of windows */
-    uint64_t cache_bytes;     /* budget for pages and state; 0 = what max_sequences of max_cells need */
+    uint32_t max_rows;         /* of a step; 0 = 512 */
+    uint32_t max_outputs;      /* of a step; 0 = max(16, max_sequences) */
+    uint32_t max_sequences;    /* held at the same time; 0 = 1 */
+    uint32_t max_cells;        /* longest sequence; 0 = the model's context length */
+    uint32_t n_snapshots;      /* snapshot slots for recurrent state, and page references of windows */
+    uint64_t cache_bytes;      /* budget for pages and state; 0 = what max_sequences of max_cells need */
 };
 
 struct model {
@@ -44,6 +44,5 @@ bool model_is_stop_id(const struct model *model, uint32_t id);
 
 /* Pages of each cache group that one sequence of `cells` cells needs at most, with steps of max_rows rows. */
 uint32_t model_pages_for(const struct cache_group *group, uint32_t cells, uint32_t max_rows);
-
 
 #endif

@@ -84,7 +84,8 @@ void sequence_free(struct sequence *s) {
 bool sequence_reserve(struct sequence *s, uint32_t n) {
     struct store *store = &s->model->store;
     if (n > s->model->options.max_cells - s->n_cells) return false;
-    if (has_state(s->model) && s->state == NO_SLOT && (s->state = ref_pool_take(&store->states)) == NO_SLOT) return false;
+    if (has_state(s->model) && s->state == NO_SLOT && (s->state = ref_pool_take(&store->states)) == NO_SLOT)
+        return false;
     for (size_t g = 0; g < s->model->graph.n_groups; g++) {
         struct ref_pool *pool = &store->pages[g];
         for (uint32_t p = s->n_cells / PAGE_CELLS; p < pages_of(s->n_cells + n); p++) {
@@ -172,8 +173,10 @@ void sequence_truncate(struct sequence *s, uint32_t n_cells) {
     } else {
         size_t i = s->n_snapshots;
         while (i > 0 && s->snapshots[i - 1].n_cells > n_cells) i--;
-        if (i > 0) restore(s, &s->snapshots[i - 1]);
-        else sequence_clear(s);
+        if (i > 0)
+            restore(s, &s->snapshots[i - 1]);
+        else
+            sequence_clear(s);
     }
     while (s->n_snapshots && s->snapshots[s->n_snapshots - 1].n_cells > s->n_cells)
         snapshot_free(s, &s->snapshots[--s->n_snapshots]);

@@ -12,17 +12,18 @@
 struct snapshot {
     uint32_t n_cells; /* cells before it */
     uint32_t state;   /* slot, or NO_SLOT */
-    uint32_t **pages; /* [groups] references to the pages of windowed groups that a token at n_cells sees; NULL = none */
+    uint32_t *
+        *pages; /* [groups] references to the pages of windowed groups that a token at n_cells sees; NULL = none */
     uint32_t *first_page, *n_pages; /* [groups] */
 };
 
 struct sequence {
     struct model *model;
     uint32_t n_cells;
-    uint32_t **tables;        /* [groups][table_pages] */
-    uint32_t *first_page;     /* [groups] pages below it are given up */
-    uint32_t table_pages;     /* capacity of each table */
-    uint32_t state;           /* slot, or NO_SLOT before the first step */
+    uint32_t **tables;          /* [groups][table_pages] */
+    uint32_t *first_page;       /* [groups] pages below it are given up */
+    uint32_t table_pages;       /* capacity of each table */
+    uint32_t state;             /* slot, or NO_SLOT before the first step */
     struct snapshot *snapshots; /* ascending */
     size_t n_snapshots, snapshots_capacity;
 };

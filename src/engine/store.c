@@ -17,7 +17,8 @@ static void pool_free(struct ref_pool *pool) {
     free(pool->references);
 }
 
-bool store_init(struct store *store, uint32_t n_groups, const uint32_t *n_pages, uint32_t n_states, struct mx_error *err) {
+bool store_init(struct store *store, uint32_t n_groups, const uint32_t *n_pages, uint32_t n_states,
+                struct mx_error *err) {
     *store = (struct store){0};
     store->pages = array_calloc(n_groups, sizeof *store->pages);
     bool ok = store->pages != NULL && pool_init(&store->states, n_states);

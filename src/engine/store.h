@@ -27,7 +27,8 @@ struct store {
     struct ref_pool states;
 };
 
-bool store_init(struct store *store, uint32_t n_groups, const uint32_t *n_pages, uint32_t n_states, struct mx_error *err);
+bool store_init(struct store *store, uint32_t n_groups, const uint32_t *n_pages, uint32_t n_states,
+                struct mx_error *err);
 void store_free(struct store *store);
 
 /* One thing with one reference, or 0xffffffff when none is free. */

@@ -71,8 +71,10 @@ static bool read_index(struct checkpoint *c, const char *text, size_t length, ch
         if (!map_get(&shards, m->value.string, m->value.count, &shard)) {
             char *name = arena_copy(&c->arena, m->value.string, m->value.count);
             shard = (uintptr_t)name;
-            if (!name || !map_put(&shards, name, m->value.count, shard, NULL)) ok = error_memory(err, INDEX_NAME);
-            else (*names)[(*n_names)++] = name;
+            if (!name || !map_put(&shards, name, m->value.count, shard, NULL))
+                ok = error_memory(err, INDEX_NAME);
+            else
+                (*names)[(*n_names)++] = name;
         }
         if (ok && !map_put(&c->index, m->key, m->key_length, shard, NULL)) ok = error_memory(err, INDEX_NAME);
     }

@@ -37,47 +37,119 @@ static const struct {
     const char *key;
     double neutral;
 } network_keys[] = {
-    {"attention_bias", 0},          {"mlp_bias", 0},
-    {"attn_logit_softcapping", 0},  {"final_logit_softcapping", 0},
-    {"logit_scale", 1},             {"logits_scaling", 1},
-    {"embedding_multiplier", 1},    {"residual_multiplier", 1},
-    {"attention_multiplier", 0},    {"query_pre_attn_scalar", 0},
-    {"scale_emb", 1},               {"scale_depth", 0},
-    {"clip_qkv", 0},                {"rope_scaling", 0},
-    {"rope_parameters", 0},         {"partial_rotary_factor", 1},
-    {"rotary_dim", 0},              {"rope_traditional", 0},
-    {"use_qk_norm", 0},             {"qk_layernorm", 0},
-    {"use_sliding_window", 0},      {"sliding_window", 0},
-    {"layer_types", 0},             {"no_rope_layers", 0},
-    {"attention_chunk_size", 0},    {"num_experts", 0},
-    {"num_local_experts", 0},       {"n_routed_experts", 0},
-    {"n_shared_experts", 0},        {"use_parallel_residual", 0},
-    {"parallel_attn", 0},           {"alibi", 0},
-    {"use_alibi", 0},               {"attention_value_scale", 1},
-    {"attn_temperature_tuning", 0}, {"num_kv_shared_layers", 0},
-    {"hidden_size_per_layer_input", 0}, {"altup_num_inputs", 0},
-    {"kv_lora_rank", 0},            {"q_lora_rank", 0},
-    {"routed_scaling_factor", 1},   {"head_dim", 0},
-    {"use_mrope", 0},               {"mup_width_multiplier", 1},
-    {"index_topk", 0},              {"use_bidirectional_attention", 0},
-    {"attn_output_gate", 0},        {"cross_attention_layers", 0},
-    {"moe_layer_freq", 1},          {"first_k_dense_replace", 0},
-    {"mlp_only_layers", 0},         {"decoder_sparse_step", 1},
-    {"time_step_limit", 0},         {"norm_topk_prob", 0},
+    {"attention_bias", 0},
+    {"mlp_bias", 0},
+    {"attn_logit_softcapping", 0},
+    {"final_logit_softcapping", 0},
+    {"logit_scale", 1},
+    {"logits_scaling", 1},
+    {"embedding_multiplier", 1},
+    {"residual_multiplier", 1},
+    {"attention_multiplier", 0},
+    {"query_pre_attn_scalar", 0},
+    {"scale_emb", 1},
+    {"scale_depth", 0},
+    {"clip_qkv", 0},
+    {"rope_scaling", 0},
+    {"rope_parameters", 0},
+    {"partial_rotary_factor", 1},
+    {"rotary_dim", 0},
+    {"rope_traditional", 0},
+    {"use_qk_norm", 0},
+    {"qk_layernorm", 0},
+    {"use_sliding_window", 0},
+    {"sliding_window", 0},
+    {"layer_types", 0},
+    {"no_rope_layers", 0},
+    {"attention_chunk_size", 0},
+    {"num_experts", 0},
+    {"num_local_experts", 0},
+    {"n_routed_experts", 0},
+    {"n_shared_experts", 0},
+    {"use_parallel_residual", 0},
+    {"parallel_attn", 0},
+    {"alibi", 0},
+    {"use_alibi", 0},
+    {"attention_value_scale", 1},
+    {"attn_temperature_tuning", 0},
+    {"num_kv_shared_layers", 0},
+    {"hidden_size_per_layer_input", 0},
+    {"altup_num_inputs", 0},
+    {"kv_lora_rank", 0},
+    {"q_lora_rank", 0},
+    {"routed_scaling_factor", 1},
+    {"head_dim", 0},
+    {"use_mrope", 0},
+    {"mup_width_multiplier", 1},
+    {"index_topk", 0},
+    {"use_bidirectional_attention", 0},
+    {"attn_output_gate", 0},
+    {"cross_attention_layers", 0},
+    {"moe_layer_freq", 1},
+    {"first_k_dense_replace", 0},
+    {"mlp_only_layers", 0},
+    {"decoder_sparse_step", 1},
+    {"time_step_limit", 0},
+    {"norm_topk_prob", 0},
 };
 
 /* Keys without effect on the forward pass of a text model, so that inspect does not list them: bookkeeping, training,
  * generation defaults, and parts of other modalities. */
 static const char *const harmless_keys[] = {
-    "architectures", "attention_dropout", "auto_map", "bos_token_id", "eos_token_id", "pad_token_id", "torch_dtype",
-    "dtype", "transformers_version", "use_cache", "initializer_range", "model_type", "_name_or_path", "vision_config",
-    "audio_config", "text_config", "max_position_embeddings", "pretraining_tp", "quantization", "quantization_config",
-    "hidden_dropout", "embd_pdrop", "resid_pdrop", "attn_pdrop", "router_aux_loss_coef", "output_router_logits",
-    "image_token_id", "video_token_id", "vision_start_token_id", "vision_end_token_id", "image_token_index",
-    "boi_token_index", "eoi_token_index", "mm_tokens_per_image", "router_jitter_noise", "rope_theta", "vocab_size",
-    "use_return_dict", "output_hidden_states", "output_attentions", "language_model_only", "cache_implementation",
-    "sep_token_id", "decoder_start_token_id", "is_encoder_decoder", "rescale_prenorm_residual", "attn_implementation",
-    "torchscript", "chunk_size", "problem_type", "id2label", "label2id", "residual_in_fp32", "use_mamba_kernels",
+    "architectures",
+    "attention_dropout",
+    "auto_map",
+    "bos_token_id",
+    "eos_token_id",
+    "pad_token_id",
+    "torch_dtype",
+    "dtype",
+    "transformers_version",
+    "use_cache",
+    "initializer_range",
+    "model_type",
+    "_name_or_path",
+    "vision_config",
+    "audio_config",
+    "text_config",
+    "max_position_embeddings",
+    "pretraining_tp",
+    "quantization",
+    "quantization_config",
+    "hidden_dropout",
+    "embd_pdrop",
+    "resid_pdrop",
+    "attn_pdrop",
+    "router_aux_loss_coef",
+    "output_router_logits",
+    "image_token_id",
+    "video_token_id",
+    "vision_start_token_id",
+    "vision_end_token_id",
+    "image_token_index",
+    "boi_token_index",
+    "eoi_token_index",
+    "mm_tokens_per_image",
+    "router_jitter_noise",
+    "rope_theta",
+    "vocab_size",
+    "use_return_dict",
+    "output_hidden_states",
+    "output_attentions",
+    "language_model_only",
+    "cache_implementation",
+    "sep_token_id",
+    "decoder_start_token_id",
+    "is_encoder_decoder",
+    "rescale_prenorm_residual",
+    "attn_implementation",
+    "torchscript",
+    "chunk_size",
+    "problem_type",
+    "id2label",
+    "label2id",
+    "residual_in_fp32",
+    "use_mamba_kernels",
 };
 
 static struct json *find_member(const struct json *object, const char *key, uint32_t *index) {
@@ -114,7 +186,8 @@ const struct json *config_get(struct config *c, const char *key) {
     const struct json *value = lookup(c, key, &is_null);
     for (size_t i = 0; !value && i < sizeof spellings / sizeof *spellings; i++) {
         if (strcmp(spellings[i].key, key) != 0) continue;
-        for (int j = 0; j < 6 && spellings[i].others[j] && !value; j++) value = lookup(c, spellings[i].others[j], &is_null);
+        for (int j = 0; j < 6 && spellings[i].others[j] && !value; j++)
+            value = lookup(c, spellings[i].others[j], &is_null);
     }
     return value;
 }
@@ -209,8 +282,10 @@ const char *config_string_or(struct config *c, const char *key, const char *fall
     if (!value) return fallback;
     const char *text = json_string_copy(&c->arena, value);
     if (text) return text;
-    if (!json_is_string(value)) config_fail(c, ERROR_FORMAT, "'%s' is %s, expected a string", key, json_type_name(value));
-    else config_fail(c, ERROR_MEMORY, "out of memory (%s)", key);
+    if (!json_is_string(value))
+        config_fail(c, ERROR_FORMAT, "'%s' is %s, expected a string", key, json_type_name(value));
+    else
+        config_fail(c, ERROR_MEMORY, "out of memory (%s)", key);
     return fallback;
 }
 
@@ -250,8 +325,9 @@ bool config_refuse_unread(struct config *c, struct mx_error *err) {
         const struct json *value = find_member(c->text, network_keys[i].key, &index);
         if (!value || c->is_read[in_text ? c->root->count + index : index]) continue;
         if (is_effective(value, network_keys[i].neutral) && !is_plain_rope(value))
-            return error_set(err, ERROR_UNSUPPORTED, "%s: '%s' changes the network and is not implemented for this model",
-                             c->path, network_keys[i].key);
+            return error_set(err, ERROR_UNSUPPORTED,
+                             "%s: '%s' changes the network and is not implemented for this model", c->path,
+                             network_keys[i].key);
     }
     return true;
 }
@@ -262,7 +338,8 @@ static bool is_harmless(const struct json_member *m) {
     return false;
 }
 
-void config_unread(const struct config *c, void (*visit)(void *context, const char *key, size_t length), void *context) {
+void config_unread(const struct config *c, void (*visit)(void *context, const char *key, size_t length),
+                   void *context) {
     const struct json *parts[2] = {c->root, c->text != c->root ? c->text : NULL};
     for (int p = 0; p < 2 && parts[p]; p++)
         for (uint32_t i = 0; i < parts[p]->count; i++) {
@@ -287,12 +364,11 @@ static bool parse(struct config *c, size_t length, struct mx_error *err) {
 
 bool config_open(struct config *c, const char *path, struct mx_error *err) {
     *c = (struct config){0};
-    size_t length;
+    size_t length = 0;
     bool is_folder = file_is_directory(path);
     c->path = is_folder ? path_join(&c->arena, path, "config.json") : arena_copy(&c->arena, path, strlen(path));
     bool ok = c->path || error_memory(err, path);
-    if (ok && is_folder && !file_exists(c->path))
-        ok = error_set(err, ERROR_IO, "%s: holds no config.json", path);
+    if (ok && is_folder && !file_exists(c->path)) ok = error_set(err, ERROR_IO, "%s: holds no config.json", path);
     if (ok) ok = (c->content = file_read(c->path, MAX_CONFIG_BYTES, &length, err)) != NULL;
     ok = ok && parse(c, length, err);
     if (!ok) config_close(c);

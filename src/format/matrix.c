@@ -8,20 +8,13 @@
 
 const struct weight_format_info weight_formats[N_WEIGHT_FORMATS] = {
     /*                  name        bits group  codes       biases */
-    [WEIGHT_F32] =     {"f32",      32,  0,   DTYPE_F32,     false},
-    [WEIGHT_F16] =     {"f16",      16,  0,   DTYPE_F16,     false},
-    [WEIGHT_BF16] =    {"bf16",     16,  0,   DTYPE_BF16,    false},
-    [WEIGHT_AFFINE2] = {"affine-2", 2,   0,   DTYPE_U32,     true},
-    [WEIGHT_AFFINE3] = {"affine-3", 3,   0,   DTYPE_U32,     true},
-    [WEIGHT_AFFINE4] = {"affine-4", 4,   0,   DTYPE_U32,     true},
-    [WEIGHT_AFFINE5] = {"affine-5", 5,   0,   DTYPE_U32,     true},
-    [WEIGHT_AFFINE6] = {"affine-6", 6,   0,   DTYPE_U32,     true},
-    [WEIGHT_AFFINE8] = {"affine-8", 8,   0,   DTYPE_U32,     true},
-    [WEIGHT_MXFP4] =   {"mxfp4",    4,   32,  DTYPE_U32,     false},
-    [WEIGHT_MXFP8] =   {"mxfp8",    8,   32,  DTYPE_U32,     false},
-    [WEIGHT_NVFP4] =   {"nvfp4",    4,   16,  DTYPE_U32,     false},
-    [WEIGHT_E4M3] =    {"e4m3",     8,   128, DTYPE_F8_E4M3, false},
-    [WEIGHT_TERNARY] = {"ternary",  2,   0,   DTYPE_U8,      false},
+    [WEIGHT_F32] = {"f32", 32, 0, DTYPE_F32, false},        [WEIGHT_F16] = {"f16", 16, 0, DTYPE_F16, false},
+    [WEIGHT_BF16] = {"bf16", 16, 0, DTYPE_BF16, false},     [WEIGHT_AFFINE2] = {"affine-2", 2, 0, DTYPE_U32, true},
+    [WEIGHT_AFFINE3] = {"affine-3", 3, 0, DTYPE_U32, true}, [WEIGHT_AFFINE4] = {"affine-4", 4, 0, DTYPE_U32, true},
+    [WEIGHT_AFFINE5] = {"affine-5", 5, 0, DTYPE_U32, true}, [WEIGHT_AFFINE6] = {"affine-6", 6, 0, DTYPE_U32, true},
+    [WEIGHT_AFFINE8] = {"affine-8", 8, 0, DTYPE_U32, true}, [WEIGHT_MXFP4] = {"mxfp4", 4, 32, DTYPE_U32, false},
+    [WEIGHT_MXFP8] = {"mxfp8", 8, 32, DTYPE_U32, false},    [WEIGHT_NVFP4] = {"nvfp4", 4, 16, DTYPE_U32, false},
+    [WEIGHT_E4M3] = {"e4m3", 8, 128, DTYPE_F8_E4M3, false}, [WEIGHT_TERNARY] = {"ternary", 2, 0, DTYPE_U8, false},
 };
 
 enum { E4M3_BLOCK = 128 };
@@ -31,8 +24,11 @@ void matrix_run(const struct matrix *m, uint32_t row, uint32_t n, struct weight_
     uint64_t file_row = (uint64_t)m->first_row + (uint64_t)(row / m->run_rows) * m->run_step + in_run;
     if (m->run_rows == 1 && m->n_rows > 1) left = m->n_rows - row; /* a constant stride: one long run */
     size_t stride = m->run_rows == 1 ? m->run_step : 1;
-    *run = (struct weight_rows){.format = m->format, .scale_dtype = m->scale_dtype, .n_cols = m->n_cols,
-                                .group = m->group, .tensor_scale = m->tensor_scale};
+    *run = (struct weight_rows){.format = m->format,
+                                .scale_dtype = m->scale_dtype,
+                                .n_cols = m->n_cols,
+                                .group = m->group,
+                                .tensor_scale = m->tensor_scale};
     if (m->format == WEIGHT_TERNARY) {
         uint32_t packed_rows = m->tensor_rows / 4, byte_row = (uint32_t)(file_row % packed_rows);
         run->shift = 2 * (uint32_t)(file_row / packed_rows);
@@ -80,9 +76,9 @@ struct request {
 static bool wrong_shape(const struct request *r, const struct tensor *tensor, uint64_t rows, uint64_t cols,
                         const char *note) {
     char shape[160];
-    return error_set(r->err, ERROR_FORMAT, "%s: tensor '%s' has shape %s, expected [%s%llu, %llu]%s", tensor->file->name,
-                     tensor->name, tensor_shape_text(tensor, shape, sizeof shape), r->expert >= 0 ? "experts, " : "",
-                     (unsigned long long)rows, (unsigned long long)cols, note);
+    return error_set(r->err, ERROR_FORMAT, "%s: tensor '%s' has shape %s, expected [%s%llu, %llu]%s",
+                     tensor->file->name, tensor->name, tensor_shape_text(tensor, shape, sizeof shape),
+                     r->expert >= 0 ? "experts, " : "", (unsigned long long)rows, (unsigned long long)cols, note);
 }
 
 /* The last two dimensions, and the part of the data that belongs to the expert. */
@@ -207,8 +203,8 @@ bool matrix_from_tensors(struct matrix *m, const struct tensor *codes, const str
                          const struct tensor *biases, uint32_t n_rows, uint32_t n_cols, int64_t expert,
                          const struct quantization *hint, struct mx_error *err) {
     struct request r = {codes, scales, biases, n_rows, n_cols, expert, hint, err};
-    *m = (struct matrix){.n_rows = n_rows, .n_cols = n_cols, .scale_rows = 1, .run_rows = n_rows, .run_step = n_rows,
-                         .tensor_scale = 1};
+    *m = (struct matrix){
+        .n_rows = n_rows, .n_cols = n_cols, .scale_rows = 1, .run_rows = n_rows, .run_step = n_rows, .tensor_scale = 1};
     if (!scales) return from_plain(m, &r);
     switch (codes->dtype) {
     case DTYPE_F8_E4M3: return from_e4m3(m, &r);
@@ -220,9 +216,16 @@ bool matrix_from_tensors(struct matrix *m, const struct tensor *codes, const str
 
 void matrix_shape_only(struct matrix *m, enum weight_format format, uint32_t group, enum dtype scale_dtype,
                        uint32_t n_rows, uint32_t n_cols) {
-    *m = (struct matrix){.format = format, .scale_dtype = scale_dtype, .n_rows = n_rows, .n_cols = n_cols,
-                         .group = group, .scale_rows = format == WEIGHT_E4M3 ? E4M3_BLOCK : 1, .run_rows = n_rows,
-                         .run_step = n_rows, .tensor_scale = 1, .tensor_rows = n_rows};
+    *m = (struct matrix){.format = format,
+                         .scale_dtype = scale_dtype,
+                         .n_rows = n_rows,
+                         .n_cols = n_cols,
+                         .group = group,
+                         .scale_rows = format == WEIGHT_E4M3 ? E4M3_BLOCK : 1,
+                         .run_rows = n_rows,
+                         .run_step = n_rows,
+                         .tensor_scale = 1,
+                         .tensor_rows = n_rows};
     m->row_bytes = ((size_t)n_cols * (size_t)weight_formats[format].bits + 7) / 8;
     if (group) m->scale_row_bytes = (n_cols + group - 1) / group * dtype_bytes(scale_dtype);
 }

@@ -36,10 +36,10 @@ enum weight_format {
 };
 
 struct weight_format_info {
-    const char *name;       /* "affine-4" */
-    int bits;               /* of one code */
-    int group;              /* columns that share a scale; 0 = see the matrix */
-    enum dtype code_dtype;  /* of the tensor that holds the codes */
+    const char *name;      /* "affine-4" */
+    int bits;              /* of one code */
+    int group;             /* columns that share a scale; 0 = see the matrix */
+    enum dtype code_dtype; /* of the tensor that holds the codes */
     bool has_biases;
 };
 
@@ -96,7 +96,8 @@ void matrix_shape_only(struct matrix *matrix, enum weight_format format, uint32_
                        uint32_t n_rows, uint32_t n_cols);
 
 /* Restricts the matrix to rows of it: `n_rows` of them in runs of run_rows, run_step apart, from first_row on. */
-void matrix_select_rows(struct matrix *matrix, uint32_t first_row, uint32_t n_rows, uint32_t run_rows, uint32_t run_step);
+void matrix_select_rows(struct matrix *matrix, uint32_t first_row, uint32_t n_rows, uint32_t run_rows,
+                        uint32_t run_step);
 
 /* Bytes of codes, and of scales and biases, that a product with the matrix reads. */
 uint64_t matrix_code_bytes(const struct matrix *matrix);

@@ -14,9 +14,10 @@ static const struct {
     const char *name;
     size_t bytes;
 } dtypes[] = {
-    [DTYPE_F32] = {"F32", 4}, [DTYPE_F16] = {"F16", 2}, [DTYPE_BF16] = {"BF16", 2}, [DTYPE_F8_E4M3] = {"F8_E4M3", 1},
-    [DTYPE_U8] = {"U8", 1},   [DTYPE_I8] = {"I8", 1},   [DTYPE_U32] = {"U32", 4},   [DTYPE_I32] = {"I32", 4},
-    [DTYPE_I64] = {"I64", 8}, [DTYPE_OTHER] = {"other", 0},
+    [DTYPE_F32] = {"F32", 4},         [DTYPE_F16] = {"F16", 2}, [DTYPE_BF16] = {"BF16", 2},
+    [DTYPE_F8_E4M3] = {"F8_E4M3", 1}, [DTYPE_U8] = {"U8", 1},   [DTYPE_I8] = {"I8", 1},
+    [DTYPE_U32] = {"U32", 4},         [DTYPE_I32] = {"I32", 4}, [DTYPE_I64] = {"I64", 8},
+    [DTYPE_OTHER] = {"other", 0},
 };
 
 const char *dtype_name(enum dtype dtype) { return dtypes[dtype].name; }
@@ -35,7 +36,8 @@ static bool tensor_error(const struct safetensors *file, const struct tensor *te
     return error_set(err, ERROR_FORMAT, "%s: tensor '%.200s' %s", file->name, tensor->name, what);
 }
 
-static bool read_shape(struct safetensors *file, struct tensor *tensor, const struct json *shape, struct mx_error *err) {
+static bool read_shape(struct safetensors *file, struct tensor *tensor, const struct json *shape,
+                       struct mx_error *err) {
     if (!json_is_array(shape)) return tensor_error(file, tensor, err, "has no shape");
     if (shape->count > TENSOR_MAX_DIMS) return tensor_error(file, tensor, err, "has more than 8 dimensions");
     tensor->n_dims = (int)shape->count;
@@ -62,8 +64,8 @@ static bool read_extent(struct safetensors *file, struct tensor *tensor, const s
     size_t available = file->map.size - data_start;
     if ((uint64_t)end > available)
         return error_set(err, ERROR_FORMAT,
-                         "%s: tensor '%.200s' ends at byte %llu, but the file has only %zu bytes (is it cut?)", file->name,
-                         tensor->name, (unsigned long long)end + data_start, file->map.size);
+                         "%s: tensor '%.200s' ends at byte %llu, but the file has only %zu bytes (is it cut?)",
+                         file->name, tensor->name, (unsigned long long)end + data_start, file->map.size);
     tensor->bytes = (size_t)(end - begin);
     tensor->data = tensor->bytes ? file->map.data + data_start + (size_t)begin : NULL;
     if (tensor->dtype == DTYPE_OTHER) return true;
@@ -72,9 +74,9 @@ static bool read_extent(struct safetensors *file, struct tensor *tensor, const s
         if (!size_mul(bytes, tensor->shape[i], &bytes)) return tensor_error(file, tensor, err, "is too large");
     char shape[160];
     if (bytes != tensor->bytes)
-        return error_set(err, ERROR_FORMAT, "%s: tensor '%.200s' of shape %s %s needs %zu bytes, but has %zu", file->name,
-                         tensor->name, tensor_shape_text(tensor, shape, sizeof shape), dtype_name(tensor->dtype), bytes,
-                         tensor->bytes);
+        return error_set(err, ERROR_FORMAT, "%s: tensor '%.200s' of shape %s %s needs %zu bytes, but has %zu",
+                         file->name, tensor->name, tensor_shape_text(tensor, shape, sizeof shape),
+                         dtype_name(tensor->dtype), bytes, tensor->bytes);
     return true;
 }
 
@@ -93,16 +95,17 @@ static bool refuse_overlaps(const struct safetensors *file, struct mx_error *err
     bool ok = true;
     for (size_t i = 1; i < n && ok; i++)
         if (order[i - 1]->data + order[i - 1]->bytes > order[i]->data)
-            ok = error_set(err, ERROR_FORMAT, "%s: tensors '%.200s' and '%.200s' overlap", file->name, order[i - 1]->name,
-                           order[i]->name);
+            ok = error_set(err, ERROR_FORMAT, "%s: tensors '%.200s' and '%.200s' overlap", file->name,
+                           order[i - 1]->name, order[i]->name);
     free(order);
     return ok;
 }
 
 static bool read_header(struct safetensors *file, struct mx_error *err) {
     uint64_t header_bytes = 0;
-    if (file->map.size < 8) return error_set(err, ERROR_FORMAT, "%s: %s", file->name,
-                                             file->map.size ? "too short for a safetensors file" : "the file is empty");
+    if (file->map.size < 8)
+        return error_set(err, ERROR_FORMAT, "%s: %s", file->name,
+                         file->map.size ? "too short for a safetensors file" : "the file is empty");
     for (int i = 7; i >= 0; i--) header_bytes = header_bytes << 8 | file->map.data[i];
     if (header_bytes > MAX_HEADER_BYTES || header_bytes > file->map.size - 8)
         return error_set(err, ERROR_FORMAT, "%s: the header claims %llu bytes, but the file has %zu", file->name,
@@ -138,8 +141,8 @@ bool safetensors_open(struct safetensors *file, const char *folder, const char *
     *file = (struct safetensors){.map.slot = -1};
     file->name = arena_copy(&file->arena, name, strlen(name));
     char *path = path_join(&file->arena, folder, name);
-    bool ok = file->name && path ? file_map_open(&file->map, path, err) && read_header(file, err)
-                                 : error_memory(err, name);
+    bool ok =
+        file->name && path ? file_map_open(&file->map, path, err) && read_header(file, err) : error_memory(err, name);
     if (!ok) safetensors_close(file);
     return ok;
 }

@@ -64,7 +64,8 @@ const struct weight *b_matrix(struct builder *b, enum weight_role role, const ch
 const struct weight *b_experts(struct builder *b, const struct matrix_source *sources, size_t n_sources,
                                uint32_t n_experts, uint32_t n_rows, uint32_t n_cols) {
     if (b->failed) return NULL;
-    return taken(b, weights_experts(&b->graph->weights, b->scope, sources, n_sources, n_experts, n_rows, n_cols, b->err));
+    return taken(b,
+                 weights_experts(&b->graph->weights, b->scope, sources, n_sources, n_experts, n_rows, n_cols, b->err));
 }
 
 const struct weight *b_vector_rows(struct builder *b, const char *names, struct row_selection rows, uint32_t n) {
@@ -107,7 +108,9 @@ static struct value new_value(struct builder *b, uint32_t width, bool is_output)
     return (struct value){.id = (int)g->n_values++, .width = width};
 }
 
-struct value b_value(struct builder *b, uint32_t width) { return new_value(b, width, false); }
+struct value b_value(struct builder *b, uint32_t width) {
+    return new_value(b, width, false);
+}
 
 /* A value in the domain of another one. */
 static struct value value_like(struct builder *b, struct value x, uint32_t width) {
@@ -217,7 +220,8 @@ struct value b_head_norm(struct builder *b, struct value x, struct head_params h
     return b_head_op(b, op, x.width);
 }
 
-struct value b_head_gated(struct builder *b, enum unary f, struct value gate, struct value x, struct head_params heads) {
+struct value b_head_gated(struct builder *b, enum unary f, struct value gate, struct value x,
+                          struct head_params heads) {
     struct op op = {.kind = OP_HEAD_GATED, .in = {gate, x}};
     op.head.heads = heads;
     op.head.unary = f;
@@ -249,14 +253,15 @@ uint32_t b_cache(struct builder *b, enum cache_policy policy, uint32_t window, u
         return 0;
     }
     if (group == g->n_groups) {
-        g->groups[g->n_groups++] = (struct cache_group){.policy = policy, .window = window, .n_heads = n_heads,
-                                                        .key_dim = key_dim, .value_dim = value_dim};
+        g->groups[g->n_groups++] = (struct cache_group){
+            .policy = policy, .window = window, .n_heads = n_heads, .key_dim = key_dim, .value_dim = value_dim};
     }
     g->caches[g->n_caches] = (struct cache){.group = (uint32_t)group, .entry = g->groups[group].n_entries++};
     return (uint32_t)g->n_caches++;
 }
 
-void b_cache_write(struct builder *b, uint32_t cache, struct value keys, struct value values, struct head_params heads) {
+void b_cache_write(struct builder *b, uint32_t cache, struct value keys, struct value values,
+                   struct head_params heads) {
     struct op op = {.kind = OP_CACHE_WRITE, .in = {keys, values}, .out = value_none()};
     op.head.heads = heads;
     op.head.attend.cache = cache;
@@ -293,9 +298,10 @@ void graph_free(struct graph *g) {
 
 const char *op_kind_name(enum op_kind kind) {
     static const char *const names[N_OP_KINDS] = {
-        "embed",  "rope_table", "norm",    "add",          "multiply", "scale",     "unary",       "gated",  "softcap",
-        "select", "tap",        "route",   "combine",      "matmul",   "matmul_gated", "experts",  "experts_gated",
-        "head_norm", "rope",    "cache_write", "attend",   "conv",     "mamba2",    "delta",       "head_gated", "heads"};
+        "embed",        "rope_table", "norm",          "add",        "multiply", "scale",       "unary",
+        "gated",        "softcap",    "select",        "tap",        "route",    "combine",     "matmul",
+        "matmul_gated", "experts",    "experts_gated", "head_norm",  "rope",     "cache_write", "attend",
+        "conv",         "mamba2",     "delta",         "head_gated", "heads"};
     return names[kind];
 }
 

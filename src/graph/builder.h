@@ -20,7 +20,8 @@ struct builder {
 
 void builder_init(struct builder *b, struct graph *graph, struct config *config, struct mx_error *err);
 /* Sets the error, unless one is set. */
-void builder_fail(struct builder *b, enum error_code code, const char *format, ...) __attribute__((format(printf, 3, 4)));
+void builder_fail(struct builder *b, enum error_code code, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
 
 /* Layer i begins: names are relative to format with the number filled in, e.g. "model.layers.%u". */
 void builder_layer(struct builder *b, const char *format, uint32_t index);

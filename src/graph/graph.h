@@ -33,23 +33,23 @@ struct value_info {
 
 enum op_kind {
     /* row ops */
-    OP_EMBED,       /* out = embedding row of the token, or the row's vector */
-    OP_ROPE_TABLE,  /* out = cos, sin of one rope table at the row's position */
-    OP_NORM,        /* out = norm(in0), over groups of `norm.group` columns */
-    OP_ADD,         /* out = in0 + in1 */
-    OP_MULTIPLY,    /* out = in0 * in1; in1 of width 1 scales the whole row */
-    OP_SCALE,       /* out = in0 * factor */
-    OP_UNARY,       /* out = f(in0) */
-    OP_GATED,       /* out = f(in0) * in1 */
-    OP_SOFTCAP,     /* out = factor * tanh(in0 / factor) */
-    OP_SELECT,      /* out (output domain) = rows of in0 whose output is wanted */
-    OP_TAP,         /* copies in0 to the step's tap buffer of the layer, where it asks for it */
-    OP_ROUTE,       /* in0 = router logits; out = top-k expert numbers and weights */
-    OP_COMBINE,     /* out = sum over the row's experts of weight * in0[slot]; in1 = route */
+    OP_EMBED,      /* out = embedding row of the token, or the row's vector */
+    OP_ROPE_TABLE, /* out = cos, sin of one rope table at the row's position */
+    OP_NORM,       /* out = norm(in0), over groups of `norm.group` columns */
+    OP_ADD,        /* out = in0 + in1 */
+    OP_MULTIPLY,   /* out = in0 * in1; in1 of width 1 scales the whole row */
+    OP_SCALE,      /* out = in0 * factor */
+    OP_UNARY,      /* out = f(in0) */
+    OP_GATED,      /* out = f(in0) * in1 */
+    OP_SOFTCAP,    /* out = factor * tanh(in0 / factor) */
+    OP_SELECT,     /* out (output domain) = rows of in0 whose output is wanted */
+    OP_TAP,        /* copies in0 to the step's tap buffer of the layer, where it asks for it */
+    OP_ROUTE,      /* in0 = router logits; out = top-k expert numbers and weights */
+    OP_COMBINE,    /* out = sum over the row's experts of weight * in0[slot]; in1 = route */
     /* matmuls */
-    OP_MATMUL,      /* out columns = in0 x parts */
+    OP_MATMUL,       /* out columns = in0 x parts */
     OP_MATMUL_GATED, /* out = f(in0 x parts[0]) * (in0 x parts[1]) */
-    OP_EXPERTS,     /* as OP_MATMUL for each of the row's experts: out and in0 (if `expert_input`) have k slots */
+    OP_EXPERTS,      /* as OP_MATMUL for each of the row's experts: out and in0 (if `expert_input`) have k slots */
     OP_EXPERTS_GATED,
     /* head ops */
     OP_HEAD_NORM,   /* out = norm of each head of in0 */
@@ -92,10 +92,10 @@ enum router_kind {
 struct router_params {
     enum router_kind kind;
     uint32_t n_experts, top_k;
-    bool normalize;              /* divide by the sum of the chosen weights */
-    float normalize_epsilon;     /* added to that sum */
-    float factor;                /* multiplies the weights */
-    const struct weight *bias;   /* for the choice only */
+    bool normalize;            /* divide by the sum of the chosen weights */
+    float normalize_epsilon;   /* added to that sum */
+    float factor;              /* multiplies the weights */
+    const struct weight *bias; /* for the choice only */
     uint32_t n_groups, top_groups;
 };
 
@@ -105,22 +105,22 @@ struct head_params {
 };
 
 struct attend_params {
-    uint32_t cache;           /* index into graph.caches */
+    uint32_t cache; /* index into graph.caches */
     uint32_t key_dim, value_dim;
     float scale, softcap;
     const struct weight *sinks; /* [query heads] or NULL */
 };
 
 struct rope_params {
-    uint32_t table;       /* index into graph.ropes */
-    uint32_t rotary_dim;  /* of head_dim; the rest passes */
+    uint32_t table;      /* index into graph.ropes */
+    uint32_t rotary_dim; /* of head_dim; the rest passes */
     bool is_interleaved;
 };
 
 struct conv_params {
     const struct weight *weight, *bias; /* [channels][taps]; [channels] */
     uint32_t taps, n_channels;
-    uint32_t state;       /* offset in f32s of the state slot: [taps - 1][n_channels] */
+    uint32_t state; /* offset in f32s of the state slot: [taps - 1][n_channels] */
     bool silu;
     /* unit u covers these channel ranges: range i is first[i] + u * count[i] .. + count[i] */
     uint32_t n_ranges, first[3], count[3];
@@ -136,7 +136,7 @@ struct mamba2_params {
 struct delta_params {
     uint32_t n_key_heads, n_value_heads, key_dim, value_dim;
     const struct weight *a, *dt_bias; /* a = -exp(A_log) */
-    uint32_t state; /* offset: [value heads][value_dim][key_dim] */
+    uint32_t state;                   /* offset: [value heads][value_dim][key_dim] */
 };
 
 struct op {
@@ -155,12 +155,12 @@ struct op {
         struct {
             uint32_t n_parts;
             struct matmul_part parts[MAX_PARTS];
-            enum unary unary;           /* gated forms */
-            uint32_t top_k;             /* experts */
-            bool expert_input;          /* in0 has one row of columns for each slot */
-            bool has_norm;              /* fused: in0 goes through `norm` first */
+            enum unary unary;  /* gated forms */
+            uint32_t top_k;    /* experts */
+            bool expert_input; /* in0 has one row of columns for each slot */
+            bool has_norm;     /* fused: in0 goes through `norm` first */
             struct norm_params norm;
-            bool has_residual;          /* fused: in1 is added to the result, after scaling by `factor` if not 1 */
+            bool has_residual; /* fused: in1 is added to the result, after scaling by `factor` if not 1 */
             float factor;
         } matmul; /* in0 = x, in1 = residual, in2 = route */
         struct {
@@ -208,10 +208,10 @@ enum rope_kind { ROPE_PLAIN, ROPE_DYNAMIC, ROPE_LONG };
 struct rope {
     enum rope_kind kind;
     uint32_t rotary_dim;
-    float *inverse_frequency;       /* [rotary_dim / 2] */
-    float *long_inverse_frequency;  /* ROPE_LONG: beyond original_length */
+    float *inverse_frequency;                      /* [rotary_dim / 2] */
+    float *long_inverse_frequency;                 /* ROPE_LONG: beyond original_length */
     float attention_factor, long_attention_factor; /* multiply cos and sin */
-    double base, factor;            /* ROPE_DYNAMIC */
+    double base, factor;                           /* ROPE_DYNAMIC */
     uint32_t original_length;
 };
 
@@ -228,7 +228,7 @@ struct graph {
     size_t n_groups, groups_capacity;
     struct rope *ropes;
     size_t n_ropes, ropes_capacity;
-    uint64_t state_floats; /* of one state slot */
+    uint64_t state_floats;       /* of one state slot */
     struct value logits, hidden; /* output domain; hidden = what the head reads */
     uint32_t vocab_size, hidden_size, n_layers, context_length;
     struct weights weights;

@@ -18,7 +18,9 @@ bool fusion_from_name(const char *name, size_t length, unsigned *fusion) {
 /* ---- which ops read a value ---- */
 
 /* The ops of a chain, or the op itself. */
-static const struct op *inner_op(const struct op *op, uint32_t i) { return op->kind == OP_HEADS ? op->chain.ops[i] : op; }
+static const struct op *inner_op(const struct op *op, uint32_t i) {
+    return op->kind == OP_HEADS ? op->chain.ops[i] : op;
+}
 static uint32_t n_inner(const struct op *op) { return op->kind == OP_HEADS ? op->chain.n_ops : 1; }
 
 static bool reads(const struct op *op, int id) {
@@ -98,7 +100,8 @@ static void fuse_norm(struct plan *plan) {
         size_t j = 0;
         if (!norm || norm->kind != OP_NORM || norm->norm.group || count_readers(plan, norm->out.id) != 1) continue;
         struct op *op = next_op(plan, i, &j);
-        if (!op || (op->kind != OP_MATMUL && op->kind != OP_MATMUL_GATED) || !same_value(op->in[0], norm->out)) continue;
+        if (!op || (op->kind != OP_MATMUL && op->kind != OP_MATMUL_GATED) || !same_value(op->in[0], norm->out))
+            continue;
         op->in[0] = norm->in[0];
         op->matmul.has_norm = true;
         op->matmul.norm = norm->norm;

@@ -34,7 +34,7 @@ static const char *kind_of(struct builder *b, const struct json *scaling) {
 struct rope_source {
     const struct json *object;
     double theta, factor, original;
-    uint32_t n; /* rotary_dim / 2 */
+    uint32_t n;      /* rotary_dim / 2 */
     double *inverse; /* [n] */
 };
 
@@ -169,7 +169,8 @@ static double read_theta(struct builder *b, const struct json *object, const cha
     if (layer_type && !strcmp(layer_type, "sliding_attention"))
         theta = config_real_or(b->config, "rope_local_base_freq", theta);
     theta = config_object_real_or(b->config, object, "rope_parameters", "rope_theta", theta);
-    if (!(theta > 0)) builder_fail(b, ERROR_FORMAT, "%s: rope_theta is %g, expected a positive number", b->config->path, theta);
+    if (!(theta > 0))
+        builder_fail(b, ERROR_FORMAT, "%s: rope_theta is %g, expected a positive number", b->config->path, theta);
     return theta;
 }
 
@@ -181,7 +182,8 @@ uint32_t b_rope_from_config(struct builder *b, uint32_t rotary_dim, const char *
     }
     struct rope_source s = {.object = scaling_object(b, layer_type), .n = rotary_dim / 2};
     /* Of the old spelling, rope_scaling is for the full layers where windows have a base of their own (Gemma 3). */
-    bool is_local = layer_type && !strcmp(layer_type, "sliding_attention") && config_has(b->config, "rope_local_base_freq");
+    bool is_local =
+        layer_type && !strcmp(layer_type, "sliding_attention") && config_has(b->config, "rope_local_base_freq");
     if (is_local && !json_is_object(json_get(config_get(b->config, "rope_parameters"), layer_type))) s.object = NULL;
     const char *kind = kind_of(b, s.object);
     s.theta = read_theta(b, s.object, layer_type, default_theta);
@@ -190,7 +192,8 @@ uint32_t b_rope_from_config(struct builder *b, uint32_t rotary_dim, const char *
     s.original = object_real(b, &s, "original_max_position_embeddings",
                              config_real_or(b->config, "original_max_position_embeddings", length));
     if (!(s.factor > 0) || !(s.original >= 1) || !(length >= 1)) {
-        builder_fail(b, ERROR_FORMAT, "%s: the rope scaling's factor or original length is not positive", b->config->path);
+        builder_fail(b, ERROR_FORMAT, "%s: the rope scaling's factor or original length is not positive",
+                     b->config->path);
         return 0;
     }
     s.inverse = arena_calloc(&b->graph->arena, s.n, sizeof *s.inverse);

@@ -27,8 +27,10 @@ static const struct {
 enum { N_WRAPPERS = sizeof wrappers / sizeof *wrappers };
 
 static void wrap_name(int wrapper, const char *name, char *out) {
-    if (!strncmp(name, "model.", 6)) snprintf(out, MAX_NAME, "%s%s", wrappers[wrapper].replacement, name + 6);
-    else snprintf(out, MAX_NAME, "%s%s", wrappers[wrapper].prefix, name);
+    if (!strncmp(name, "model.", 6))
+        snprintf(out, MAX_NAME, "%s%s", wrappers[wrapper].replacement, name + 6);
+    else
+        snprintf(out, MAX_NAME, "%s%s", wrappers[wrapper].prefix, name);
 }
 
 static const struct tensor *find_wrapped(struct weights *w, const char *name) {
@@ -53,8 +55,10 @@ static bool full_name(const char *scope, const char *names, int index, const cha
         names++;
     }
     int n = (int)strcspn(names, "|");
-    if (*names == '/') snprintf(out, MAX_NAME, "%.*s%s", n - 1, names + 1, suffix);
-    else snprintf(out, MAX_NAME, "%s%s%.*s%s", scope, *scope ? "." : "", n, names, suffix);
+    if (*names == '/')
+        snprintf(out, MAX_NAME, "%.*s%s", n - 1, names + 1, suffix);
+    else
+        snprintf(out, MAX_NAME, "%s%s%.*s%s", scope, *scope ? "." : "", n, names, suffix);
     return true;
 }
 
@@ -121,8 +125,9 @@ static bool read_config(struct weights *w, struct mx_error *err) {
                          (int)method->count, method->string);
     if (!json_get(q, "bits") && !json_get(q, "mode")) return true;
     return read_quantization(q, (struct quantization){0}, &w->quantization) ||
-           error_set(err, ERROR_UNSUPPORTED, "%s: quantization of %lld bits, group %lld is not supported", w->config->path,
-                     (long long)json_integer(json_get(q, "bits"), 0), (long long)json_integer(json_get(q, "group_size"), 0));
+           error_set(err, ERROR_UNSUPPORTED, "%s: quantization of %lld bits, group %lld is not supported",
+                     w->config->path, (long long)json_integer(json_get(q, "bits"), 0),
+                     (long long)json_integer(json_get(q, "group_size"), 0));
 }
 
 /* The config's entry for a module, under its plain or a wrapped name. */
@@ -219,8 +224,10 @@ static bool find_module(struct weights *w, const char *module, struct module *fo
 
 static void select_rows(struct matrix *m, const struct row_selection *rows, uint32_t n_rows) {
     if (!rows->tensor_rows) return;
-    if (rows->run_rows) matrix_select_rows(m, rows->first_row, n_rows, rows->run_rows, rows->run_step);
-    else matrix_select_rows(m, rows->first_row, n_rows, n_rows, n_rows);
+    if (rows->run_rows)
+        matrix_select_rows(m, rows->first_row, n_rows, rows->run_rows, rows->run_step);
+    else
+        matrix_select_rows(m, rows->first_row, n_rows, n_rows, n_rows);
 }
 
 static bool bind_matrix(struct weights *w, struct matrix *m, const char *module, const struct module *found,
@@ -261,8 +268,10 @@ static int find_source(struct weights *w, const char *scope, const struct matrix
     for (size_t s = 0; s < n_sources; s++)
         for (int i = 0; full_name(scope, sources[s].module, i, "", pattern); i++) {
             const char *number = strstr(pattern, "%u");
-            if (number) snprintf(module, MAX_NAME, "%.*s0%s", (int)(number - pattern), pattern, number + 2);
-            else memcpy(module, pattern, MAX_NAME);
+            if (number)
+                snprintf(module, MAX_NAME, "%.*s0%s", (int)(number - pattern), pattern, number + 2);
+            else
+                memcpy(module, pattern, MAX_NAME);
             if (!find_module(w, module, found)) continue;
             memcpy(module, pattern, MAX_NAME);
             return (int)s;
@@ -278,11 +287,12 @@ struct weight *weights_matrix(struct weights *w, const char *scope, const struct
     char module[MAX_NAME];
     struct module found = {0};
     int source = 0;
-    if (w->checkpoint) source = find_source(w, scope, sources, n_sources, module, &found, err);
-    else full_name(scope, sources[0].module, 0, "", module);
+    if (w->checkpoint)
+        source = find_source(w, scope, sources, n_sources, module, &found, err);
+    else
+        full_name(scope, sources[0].module, 0, "", module);
     if (source < 0) return NULL;
-    struct weight *weight =
-        new_weight(w, found.codes ? found.codes->name : module, role, n_rows, n_cols, 0, err);
+    struct weight *weight = new_weight(w, found.codes ? found.codes->name : module, role, n_rows, n_cols, 0, err);
     if (!weight) return NULL;
     weight->matrices = arena_calloc(&w->arena, 1, sizeof *weight->matrices);
     if (!weight->matrices) {
@@ -290,8 +300,10 @@ struct weight *weights_matrix(struct weights *w, const char *scope, const struct
         return NULL;
     }
     weight->tensor_rows = sources[source].rows.tensor_rows;
-    if (!w->checkpoint) plan_matrix(w, weight->matrices, module, n_rows, n_cols);
-    else if (!bind_matrix(w, weight->matrices, module, &found, &sources[source].rows, n_rows, n_cols, -1, err)) return NULL;
+    if (!w->checkpoint)
+        plan_matrix(w, weight->matrices, module, n_rows, n_cols);
+    else if (!bind_matrix(w, weight->matrices, module, &found, &sources[source].rows, n_rows, n_cols, -1, err))
+        return NULL;
     count_bytes(weight);
     return weight;
 }
@@ -300,7 +312,7 @@ static bool bind_experts(struct weights *w, struct weight *weight, const char *p
                          const struct row_selection *rows, struct mx_error *err) {
     const char *number = strstr(pattern, "%u");
     for (uint32_t e = 0; e < weight->n_experts; e++) {
-        char module[MAX_NAME];
+        char module[MAX_NAME] = "";
         struct module one = *stacked;
         if (number) {
             snprintf(module, sizeof module, "%.*s%u%s", (int)(number - pattern), pattern, e, number + 2);
@@ -314,8 +326,9 @@ static bool bind_experts(struct weights *w, struct weight *weight, const char *p
             return false;
     }
     if (!number && stacked->codes->shape[0] != weight->n_experts)
-        return error_set(err, ERROR_FORMAT, "%s: tensor '%s' holds %llu experts, expected %u", stacked->codes->file->name,
-                         stacked->codes->name, (unsigned long long)stacked->codes->shape[0], weight->n_experts);
+        return error_set(err, ERROR_FORMAT, "%s: tensor '%s' holds %llu experts, expected %u",
+                         stacked->codes->file->name, stacked->codes->name, (unsigned long long)stacked->codes->shape[0],
+                         weight->n_experts);
     return true;
 }
 
@@ -325,8 +338,10 @@ struct weight *weights_experts(struct weights *w, const char *scope, const struc
     char pattern[MAX_NAME];
     struct module found = {0};
     int source = 0;
-    if (w->checkpoint) source = find_source(w, scope, sources, n_sources, pattern, &found, err);
-    else full_name(scope, sources[0].module, 0, "", pattern);
+    if (w->checkpoint)
+        source = find_source(w, scope, sources, n_sources, pattern, &found, err);
+    else
+        full_name(scope, sources[0].module, 0, "", pattern);
     if (source < 0) return NULL;
     struct weight *weight =
         new_weight(w, found.codes ? found.codes->name : pattern, ROLE_EXPERTS, n_rows, n_cols, n_experts, err);

@@ -27,11 +27,11 @@ enum weight_role {
 struct weight {
     const char *name; /* the tensor that it was bound to; the first alternative when shapes only */
     enum weight_role role;
-    uint32_t n_rows, n_cols;  /* a vector has n_rows = 1 */
-    uint32_t n_experts;       /* 0 = one matrix */
-    struct matrix *matrices;  /* max(1, n_experts) of them; NULL for a vector */
-    float *vector;            /* n_cols values, widened; NULL for matrices and when shapes only */
-    uint64_t stored_bytes;    /* of codes, scales and biases, or of the vector, as in the file */
+    uint32_t n_rows, n_cols; /* a vector has n_rows = 1 */
+    uint32_t n_experts;      /* 0 = one matrix */
+    struct matrix *matrices; /* max(1, n_experts) of them; NULL for a vector */
+    float *vector;           /* n_cols values, widened; NULL for matrices and when shapes only */
+    uint64_t stored_bytes;   /* of codes, scales and biases, or of the vector, as in the file */
     /* The tensor that holds it, for shape-only builders: rows in all (0 = n_rows), and of a convolution its taps. */
     uint32_t tensor_rows, taps;
 };
@@ -40,7 +40,7 @@ struct weights {
     const struct checkpoint *checkpoint; /* NULL = shapes only; borrowed */
     struct config *config;               /* borrowed */
     struct quantization quantization;    /* what the config says for modules without an entry of their own */
-    bool inverts_ternary;   /* the scale of ternary tensors divides */
+    bool inverts_ternary;                /* the scale of ternary tensors divides */
     enum dtype plain_dtype;              /* of unquantised tensors when shapes only */
     struct weight **list;
     size_t n, capacity;

@@ -65,7 +65,7 @@ static inline struct q8 q8_view(const void *row, uint32_t n) {
 /* y[r][o] = sum over k of weight[o][k] * x[r][k], for every row o of the run and every activation row r. */
 struct matmul_job {
     const struct weight_rows *weights;
-    const void *x;         /* rows in the form that the kernel wants, 64-byte aligned */
+    const void *x; /* rows in the form that the kernel wants, 64-byte aligned */
     size_t x_row_bytes;
     const uint32_t *x_ids; /* row r is x row x_ids[r]; NULL = r */
     float *y;              /* result (r, o) goes to y[y_ids[r] * y_stride + o] */
@@ -101,8 +101,8 @@ enum kv_format { KV_F16, KV_F32, N_KV_FORMATS };
 struct attention_job {
     enum kv_format format;
     uint32_t n_queries, key_dim, value_dim;
-    const float *const *q; /* [n_queries] pointers to key_dim values */
-    float *const *out;     /* [n_queries] pointers to value_dim results */
+    const float *const *q;                 /* [n_queries] pointers to key_dim values */
+    float *const *out;                     /* [n_queries] pointers to value_dim results */
     const uint32_t *first_cell, *end_cell; /* [n_queries] */
     const void *const *key_pages;          /* indexed by cell / 64 */
     const void *const *value_pages;
@@ -138,7 +138,7 @@ struct conv_job {
  * y_p = fma(d, x_p, dot(S_p, C)). */
 struct mamba2_job {
     uint32_t head_dim, state_dim;
-    const float *x;    /* [head_dim] */
+    const float *x;     /* [head_dim] */
     const float *b, *c; /* [state_dim] */
     float dt, a, d;
     float *state; /* [head_dim][state_dim] */
@@ -187,7 +187,8 @@ enum kernel_tier { TIER_REF, TIER_AVX2, TIER_AVX512, TIER_NEON, N_TIERS };
     /* y = x * (1 / sqrt(dot(x, x) / n + eps)) * weight; weight may be NULL (ones) */                                  \
     KERNEL(rms_norm, void, (const float *x, const float *weight, float eps, uint32_t n, float *y))                     \
     /* mean and variance by the 16-lane rule, d = x - mean; y = d / sqrt(var + eps) * weight + bias (either NULL) */   \
-    KERNEL(layer_norm, void, (const float *x, const float *weight, const float *bias, float eps, uint32_t n, float *y)) \
+    KERNEL(layer_norm, void,                                                                                           \
+           (const float *x, const float *weight, const float *bias, float eps, uint32_t n, float *y))                  \
     KERNEL(add, void, (const float *a, const float *b, uint32_t n, float *y))                                          \
     KERNEL(multiply, void, (const float *a, const float *b, uint32_t n, float *y))                                     \
     KERNEL(scale, void, (const float *x, float factor, uint32_t n, float *y))                                          \
@@ -201,11 +202,12 @@ enum kernel_tier { TIER_REF, TIER_AVX2, TIER_AVX512, TIER_NEON, N_TIERS };
     KERNEL(rope_halves, void, (const float *x, const float *cosine, const float *sine, uint32_t n, float *y))          \
     KERNEL(rope_pairs, void, (const float *x, const float *cosine, const float *sine, uint32_t n, float *y))           \
     /* cos and sin of the f32 angles position * inverse_frequency[i], times factor, i < n */                           \
-    KERNEL(rope_angles, void, (float position, const float *inverse_frequency, uint32_t n, float factor,               \
-                               float *cosine, float *sine))                                                            \
+    KERNEL(rope_angles, void,                                                                                          \
+           (float position, const float *inverse_frequency, uint32_t n, float factor, float *cosine, float *sine))     \
     /* one cell of a page: key[key_dim] into column `cell` of [key_dim][64], value[value_dim] into row `cell` */       \
-    KERNEL(kv_store, void, (enum kv_format format, const float *key, uint32_t key_dim, const float *value,             \
-                            uint32_t value_dim, uint32_t cell, void *key_page, void *value_page))                      \
+    KERNEL(kv_store, void,                                                                                             \
+           (enum kv_format format, const float *key, uint32_t key_dim, const float *value, uint32_t value_dim,         \
+            uint32_t cell, void *key_page, void *value_page))                                                          \
     KERNEL(attention, void, (const struct attention_job *job))                                                         \
     KERNEL(conv, void, (const struct conv_job *job))                                                                   \
     KERNEL(mamba2, void, (const struct mamba2_job *job))                                                               \
@@ -216,7 +218,7 @@ enum kernel_id {
 #define KERNEL_ID(name, result, arguments) KERNEL_##name,
     KERNELS(KERNEL_ID)
 #undef KERNEL_ID
-    KERNEL_matmul, /* + the weight format */
+        KERNEL_matmul, /* + the weight format */
     N_KERNELS = KERNEL_matmul + N_WEIGHT_FORMATS,
 };
 
@@ -225,7 +227,7 @@ struct kernels {
     KERNELS(KERNEL_POINTER)
 #undef KERNEL_POINTER
     void (*matmul[N_WEIGHT_FORMATS])(const struct matmul_job *job); /* precision fast */
-    uint8_t tier[N_KERNELS]; /* enum kernel_tier: who supplied each entry */
+    uint8_t tier[N_KERNELS];                                        /* enum kernel_tier: who supplied each entry */
 };
 
 /* Sets an entry and remembers its tier; for the tiers' own fill functions. */

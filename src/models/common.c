@@ -16,8 +16,8 @@ struct decoder decoder_from_config(struct builder *b) {
     d.norm_eps = (float)config_real_or(c, "rms_norm_eps", 1e-6);
     d.activation = block_activation(b, config_string_or(c, "hidden_act", "silu"));
     if (d.n_layers > 4096 || d.n_heads > 65536 || d.head_dim > 65536 || d.hidden_size > 1 << 20)
-        config_fail(c, ERROR_FORMAT, "%u layers of %u heads of %u over a hidden size of %u are not credible", d.n_layers,
-                    d.n_heads, d.head_dim, d.hidden_size);
+        config_fail(c, ERROR_FORMAT, "%u layers of %u heads of %u over a hidden size of %u are not credible",
+                    d.n_layers, d.n_heads, d.head_dim, d.hidden_size);
     if (c->error.code) builder_fail(b, c->error.code, "%s", c->error.message);
     b->graph->hidden_size = d.hidden_size;
     b->graph->vocab_size = d.vocab_size;
@@ -30,15 +30,19 @@ uint32_t decoder_rotary_dim(struct builder *b, uint32_t head_dim, double default
     double factor = config_real_or(b->config, "partial_rotary_factor", default_factor);
     factor = config_object_real_or(b->config, parameters, "rope_parameters", "partial_rotary_factor", factor);
     if (!(factor > 0 && factor <= 1)) {
-        builder_fail(b, ERROR_FORMAT, "%s: partial_rotary_factor is %g, expected a share up to 1", b->config->path, factor);
+        builder_fail(b, ERROR_FORMAT, "%s: partial_rotary_factor is %g, expected a share up to 1", b->config->path,
+                     factor);
         return head_dim;
     }
     return (uint32_t)(head_dim * factor) & ~1u;
 }
 
 struct attention_spec decoder_attention(struct builder *b, const struct decoder *d, double theta) {
-    struct attention_spec s = {.n_heads = d->n_heads, .n_kv_heads = d->n_kv_heads, .head_dim = d->head_dim,
-                               .has_rope = true, .qk_norm_eps = d->norm_eps};
+    struct attention_spec s = {.n_heads = d->n_heads,
+                               .n_kv_heads = d->n_kv_heads,
+                               .head_dim = d->head_dim,
+                               .has_rope = true,
+                               .qk_norm_eps = d->norm_eps};
     s.has_qkv_bias = s.has_o_bias = config_bool_or(b->config, "attention_bias", false);
     s.rope_interleaved = config_bool_or(b->config, "rope_traditional", false);
     s.rope = b_rope_from_config(b, decoder_rotary_dim(b, d->head_dim, 1), NULL, theta);
@@ -76,12 +80,15 @@ struct value decoder_logits(struct builder *b, struct value x, const struct deco
     const char *weight_name = block_name(b, head_module, "weight");
     bool is_stated = config_has(b->config, "tie_word_embeddings");
     bool is_tied = config_bool_or(b->config, "tie_word_embeddings", tied_by_default);
-    if (!is_stated) is_tied = !b_has(b, weight_name, !tied_by_default);
-    else if (!is_tied && !b_has(b, weight_name, true)) is_tied = true;
+    if (!is_stated)
+        is_tied = !b_has(b, weight_name, !tied_by_default);
+    else if (!is_tied && !b_has(b, weight_name, true))
+        is_tied = true;
     const struct weight *head = embedding;
     if (!is_tied) head = b_matrix(b, ROLE_HEAD, head_module, d->vocab_size, d->hidden_size);
     const char *bias = block_name(b, head_module, "bias");
-    struct value logits = b_linear(b, x, head, !is_tied && b_has(b, bias, false) ? b_vector(b, bias, d->vocab_size) : NULL);
+    struct value logits =
+        b_linear(b, x, head, !is_tied && b_has(b, bias, false) ? b_vector(b, bias, d->vocab_size) : NULL);
     b->graph->logits = logits;
     return logits;
 }

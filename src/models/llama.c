@@ -78,9 +78,11 @@ void build_qwen3(struct builder *b) {
 
 static struct value mixtral_experts(struct builder *b, struct value x, const struct decoder *d, uint32_t layer) {
     (void)layer;
-    struct moe_spec moe = {.router_module = "block_sparse_moe.gate", .intermediate_size = d->intermediate_size,
+    struct moe_spec moe = {.router_module = "block_sparse_moe.gate",
+                           .intermediate_size = d->intermediate_size,
                            .activation = d->activation};
-    moe.router = (struct router_params){.kind = ROUTER_SOFTMAX_TOP, .factor = 1,
+    moe.router = (struct router_params){.kind = ROUTER_SOFTMAX_TOP,
+                                        .factor = 1,
                                         .n_experts = config_size_or(b->config, "num_local_experts", 8),
                                         .top_k = config_size_or(b->config, "num_experts_per_tok", 2)};
     moe_usual_sources(&moe, b, "block_sparse_moe");
@@ -106,9 +108,11 @@ bool qwen_layer_is_sparse(struct builder *b, uint32_t layer) {
 }
 
 struct moe_spec qwen_experts(struct builder *b, const struct decoder *d, bool normalize_by_default) {
-    struct moe_spec moe = {.router_module = "mlp.gate", .activation = d->activation,
+    struct moe_spec moe = {.router_module = "mlp.gate",
+                           .activation = d->activation,
                            .intermediate_size = config_size(b->config, "moe_intermediate_size")};
-    moe.router = (struct router_params){.kind = ROUTER_SOFTMAX_ALL, .factor = 1,
+    moe.router = (struct router_params){.kind = ROUTER_SOFTMAX_ALL,
+                                        .factor = 1,
                                         .n_experts = config_size(b->config, "num_experts"),
                                         .top_k = config_size(b->config, "num_experts_per_tok"),
                                         .normalize = config_bool_or(b->config, "norm_topk_prob", normalize_by_default)};

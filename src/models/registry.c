@@ -8,18 +8,18 @@
 
 const struct family families[] = {
     /* name         model_type values                    build              made of */
-    {"Llama",      "llama iquestcoder",                  build_llama,      "attention, gated MLP"},
-    {"Mistral",    "mistral",                            build_mistral,    "attention (windows), gated MLP"},
-    {"Mixtral",    "mixtral",                            build_mixtral,    "attention, experts"},
-    {"Qwen 2",     "qwen2",                              build_qwen2,      "attention (biases), gated MLP"},
-    {"Qwen 3",     "qwen3",                              build_qwen3,      "attention (q/k norms), gated MLP"},
-    {"Qwen 3 MoE", "qwen3_moe",                          build_qwen3_moe,  "attention (q/k norms), experts"},
-    {"Qwen3-Next", "qwen3_next",                         build_qwen3_next, "gated delta net, gated attention, experts"},
-    {"Qwen 3.5",   "qwen3_5 qwen3_5_text qwen3_5_moe qwen3_5_moe_text", build_qwen3_5,
+    {"Llama", "llama iquestcoder", build_llama, "attention, gated MLP"},
+    {"Mistral", "mistral", build_mistral, "attention (windows), gated MLP"},
+    {"Mixtral", "mixtral", build_mixtral, "attention, experts"},
+    {"Qwen 2", "qwen2", build_qwen2, "attention (biases), gated MLP"},
+    {"Qwen 3", "qwen3", build_qwen3, "attention (q/k norms), gated MLP"},
+    {"Qwen 3 MoE", "qwen3_moe", build_qwen3_moe, "attention (q/k norms), experts"},
+    {"Qwen3-Next", "qwen3_next", build_qwen3_next, "gated delta net, gated attention, experts"},
+    {"Qwen 3.5", "qwen3_5 qwen3_5_text qwen3_5_moe qwen3_5_moe_text", build_qwen3_5,
      "gated delta net, gated attention, gated MLP or experts"},
-    {"Gemma 2",    "gemma2",                             build_gemma2,     "attention (softcap, windows), gated MLP"},
-    {"Gemma 3",    "gemma3 gemma3_text",                 build_gemma3,     "attention (q/k norms, windows), gated MLP"},
-    {"Mamba 2",    "mamba2",                             build_mamba2,     "Mamba-2"},
+    {"Gemma 2", "gemma2", build_gemma2, "attention (softcap, windows), gated MLP"},
+    {"Gemma 3", "gemma3 gemma3_text", build_gemma3, "attention (q/k norms, windows), gated MLP"},
+    {"Mamba 2", "mamba2", build_mamba2, "Mamba-2"},
     {NULL, NULL, NULL, NULL},
 };
 
@@ -45,10 +45,13 @@ static const struct family *find_family(const char *type) {
 static const struct family *choose_family(struct config *c, struct mx_error *err) {
     char *type = json_string_copy(&c->arena, json_get(c->root, "model_type"));
     const struct family *family = find_family(type);
-    if (!family && c->text != c->root) family = find_family(json_string_copy(&c->arena, json_get(c->text, "model_type")));
+    if (!family && c->text != c->root)
+        family = find_family(json_string_copy(&c->arena, json_get(c->text, "model_type")));
     if (family) return family;
-    if (!type) error_set(err, ERROR_FORMAT, "%s: has no 'model_type'", c->path);
-    else error_set(err, ERROR_UNSUPPORTED, "%s: model_type '%s' is not supported (see mlxcel arch)", c->path, type);
+    if (!type)
+        error_set(err, ERROR_FORMAT, "%s: has no 'model_type'", c->path);
+    else
+        error_set(err, ERROR_UNSUPPORTED, "%s: model_type '%s' is not supported (see mlxcel arch)", c->path, type);
     return NULL;
 }
 
@@ -67,7 +70,8 @@ static bool build(struct graph *graph, struct config *config, const struct famil
     return false;
 }
 
-bool model_build(struct graph *graph, struct config *config, const struct checkpoint *checkpoint, struct mx_error *err) {
+bool model_build(struct graph *graph, struct config *config, const struct checkpoint *checkpoint,
+                 struct mx_error *err) {
     *graph = (struct graph){0};
     const struct family *family = choose_family(config, err);
     if (!family || !weights_init(&graph->weights, checkpoint, config, err)) return false;

@@ -14,7 +14,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-static char folder[4096];     /* the checkpoint under test, made anew for each case */
+static char folder[4096]; /* the checkpoint under test, made anew for each case */
 static char *good_config, *good_weights;
 static size_t good_weights_length;
 
@@ -113,19 +113,21 @@ static void shape_huge(void) {
 }
 static void shape_nine_dims(void) { put_header_value("q_proj.weight", "\"shape\":[", ']', "1,1,1,1,1,1,1,64,8"); }
 static void overlap(void) { put_header_value("self_attn.k_proj.weight", "\"data_offsets\":[", ',', "0"); }
-static void overlap_exact(void) {
-    put_header_value("self_attn.k_proj.scales", "\"data_offsets\":[", ']', "64,128");
-}
-static void beyond_end(void) {
-    put_header_value("lm_head.biases", "\"data_offsets\":[", ']', "999999936,1000000192");
-}
+static void overlap_exact(void) { put_header_value("self_attn.k_proj.scales", "\"data_offsets\":[", ']', "64,128"); }
+static void beyond_end(void) { put_header_value("lm_head.biases", "\"data_offsets\":[", ']', "999999936,1000000192"); }
 static void inverted(void) { put_header_value("lm_head.biases", "\"data_offsets\":[", ']', "256,0"); }
 static void unknown_dtype(void) { put_header_value("q_proj.weight", "\"dtype\":\"", '"', "F4"); }
 static void no_dtype(void) { put_header_value("q_proj.weight", "\"dtype\":", ',', "null"); }
 static void duplicate_tensor(void) { put_header("self_attn.k_proj.weight\"", "self_attn.q_proj.weight\""); }
-static void missing_tensor(void) { put_header("model.layers.1.mlp.up_proj.weight", "model.layers.1.mlp.xx_proj.weight"); }
-static void missing_scales(void) { put_header("model.layers.0.self_attn.v_proj.scales", "model.layers.0.self_attn.v_proj.scalez"); }
-static void missing_biases(void) { put_header("model.layers.0.self_attn.v_proj.biases", "model.layers.0.self_attn.v_proj.biasez"); }
+static void missing_tensor(void) {
+    put_header("model.layers.1.mlp.up_proj.weight", "model.layers.1.mlp.xx_proj.weight");
+}
+static void missing_scales(void) {
+    put_header("model.layers.0.self_attn.v_proj.scales", "model.layers.0.self_attn.v_proj.scalez");
+}
+static void missing_biases(void) {
+    put_header("model.layers.0.self_attn.v_proj.biases", "model.layers.0.self_attn.v_proj.biasez");
+}
 static void missing_norm(void) { put_header("model.norm.weight", "model.norm.height"); }
 static void nul_in_name(void) { put_header("model.norm.weight", "model.norm\\u0000.weight"); }
 static void index_outside(void) {
@@ -134,7 +136,8 @@ static void index_outside(void) {
 static void index_broken(void) { put_text("model.safetensors.index.json", "{\"weight_map\": {"); }
 static void index_no_map(void) { put_text("model.safetensors.index.json", "{\"weight_map\": []}"); }
 static void index_missing_shard(void) {
-    put_text("model.safetensors.index.json", "{\"weight_map\": {\"model.norm.weight\": \"model-00001-of-00002.safetensors\"}}");
+    put_text("model.safetensors.index.json",
+             "{\"weight_map\": {\"model.norm.weight\": \"model-00001-of-00002.safetensors\"}}");
     unlink(in_folder("model.safetensors"));
 }
 static void index_missing_tensor(void) {
@@ -187,7 +190,9 @@ static void rope_nan(void) { put_config("\"rope_theta\": 10000.0", "\"rope_theta
 static void rope_negative(void) { put_config("\"rope_theta\": 10000.0", "\"rope_theta\": -5"); }
 static void eps_infinite(void) { put_config("\"rms_norm_eps\": 0.02", "\"rms_norm_eps\": Infinity"); }
 static void unknown_activation(void) { put_config("\"hidden_act\": \"silu\"", "\"hidden_act\": \"sine\""); }
-static void unknown_switch(void) { put_config("\"hidden_act\": \"silu\"", "\"hidden_act\": \"silu\", \"clip_qkv\": 8.0"); }
+static void unknown_switch(void) {
+    put_config("\"hidden_act\": \"silu\"", "\"hidden_act\": \"silu\", \"clip_qkv\": 8.0");
+}
 static void short_layer_types(void) {
     put_config("\"hidden_act\": \"silu\"", "\"hidden_act\": \"silu\", \"layer_types\": [\"full_attention\"]");
 }
@@ -232,7 +237,8 @@ static const struct {
     {"broken index", index_broken, "model.safetensors.index.json: line 1", false},
     {"index without a map", index_no_map, "no weight_map", false},
     {"index names a missing shard, nothing else there", index_missing_shard, "holds no *.safetensors", false},
-    {"index names a tensor that is nowhere", index_missing_tensor, "the index says it is in model-00002-of-00002", false},
+    {"index names a tensor that is nowhere", index_missing_tensor, "the index says it is in model-00002-of-00002",
+     false},
     {"no weights", no_weights, "holds no *.safetensors", false},
     {"a directory instead of the shard", weights_directory, "is a directory", false},
     {"no permission", no_permission, "Permission denied", true},

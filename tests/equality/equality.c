@@ -17,9 +17,23 @@ enum { N_PROMPT = 230, N_TAIL = 20, N_DECODE = 12, N_TOTAL = N_PROMPT + N_DECODE
 
 /* One case for each family, plain and quantised, and the windows and ropes that depend on a length. */
 static const char *const cases[] = {
-    "llama-q4", "llama-dynamic-bf16", "llama-mxfp4", "hf-mistral-sliding", "hf-llama-fp8-tied", "qwen2-q4", "qwen3-q4",
-    "hf-gemma2", "gemma3-text-q4", "mixtral-q4", "qwen3_moe-q4", "mamba2-bf16", "mamba2-q4", "qwen3_next-q4",
-    "hf-qwen3-next", "qwen3_5-q4", "hf-qwen3-5-moe-text-fused",
+    "llama-q4",
+    "llama-dynamic-bf16",
+    "llama-mxfp4",
+    "hf-mistral-sliding",
+    "hf-llama-fp8-tied",
+    "qwen2-q4",
+    "qwen3-q4",
+    "hf-gemma2",
+    "gemma3-text-q4",
+    "mixtral-q4",
+    "qwen3_moe-q4",
+    "mamba2-bf16",
+    "mamba2-q4",
+    "qwen3_next-q4",
+    "hf-qwen3-next",
+    "qwen3_5-q4",
+    "hf-qwen3-5-moe-text-fused",
 };
 
 struct tokens {
@@ -53,8 +67,8 @@ static bool same(const struct answer *a, const struct answer *b) {
 }
 
 /* Feeds tokens [from, to) in chunks; outputs of the last N_TAIL prompt rows and of everything after are taken. */
-static bool feed(struct batch *b, struct sequence *s, const struct tokens *t, uint32_t from, uint32_t to, uint32_t chunk,
-                 struct answer *a) {
+static bool feed(struct batch *b, struct sequence *s, const struct tokens *t, uint32_t from, uint32_t to,
+                 uint32_t chunk, struct answer *a) {
     for (uint32_t at = from; at < to;) {
         uint32_t border = N_PROMPT - N_TAIL, n = to - at < chunk ? to - at : chunk, first = 0;
         if (at < border && at + n > border) n = border - at;
@@ -68,7 +82,8 @@ static bool feed(struct batch *b, struct sequence *s, const struct tokens *t, ui
 }
 
 /* The plain way: the whole prompt, then token by token. */
-static bool compute_plain(struct batch *b, struct sequence *s, const struct tokens *t, uint32_t chunk, struct answer *a) {
+static bool compute_plain(struct batch *b, struct sequence *s, const struct tokens *t, uint32_t chunk,
+                          struct answer *a) {
     return feed(b, s, t, 0, N_PROMPT, chunk, a) && feed(b, s, t, N_PROMPT, N_TOTAL, 1, a);
 }
 
@@ -121,7 +136,8 @@ static bool packed(struct fixture *f, struct answer *a) {
         if (at[i]) ok = ok && feed(&f->batch, &o[i], &f->others[i], 0, at[i], 64, NULL);
     }
     while (ok && main_at < N_TOTAL) {
-        uint32_t border = N_PROMPT - N_TAIL, n = main_at < border ? border - main_at < 45 ? border - main_at : 45 : 1, first;
+        uint32_t border = N_PROMPT - N_TAIL, n = main_at < border ? border - main_at < 45 ? border - main_at : 45 : 1,
+                 first;
         for (int i = 0; i < 2 && ok; i++) { /* neighbours before it, of one and of several rows */
             uint32_t m = i ? 1 : 13;
             if (at[i] + m > N_TOTAL) continue;
@@ -129,7 +145,8 @@ static bool packed(struct fixture *f, struct answer *a) {
             at[i] += m;
         }
         bool wanted = main_at >= border;
-        ok = ok && batch_add(&f->batch, &s, f->tokens.ids + main_at, n, N_PROMPT, wanted ? OUTPUT_ALL : OUTPUT_NONE, &first);
+        ok = ok &&
+             batch_add(&f->batch, &s, f->tokens.ids + main_at, n, N_PROMPT, wanted ? OUTPUT_ALL : OUTPUT_NONE, &first);
         if (at[2] + 3 <= N_TOTAL) {
             ok = ok && batch_add(&f->batch, &o[2], f->others[2].ids + at[2], 3, N_PROMPT, OUTPUT_NONE, NULL);
             at[2] += 3;
@@ -252,7 +269,8 @@ static void run_other(struct fixture *f, const char *folder, struct model_option
 /* Whether switching the fusion off can make the plan longer for this model at all. */
 static bool fusion_applies(struct model *m, unsigned fusion) {
     struct plan with, without;
-    bool ok = plan_create(&with, &m->graph, FUSE_ALL, NULL) && plan_create(&without, &m->graph, FUSE_ALL & ~fusion, NULL);
+    bool ok =
+        plan_create(&with, &m->graph, FUSE_ALL, NULL) && plan_create(&without, &m->graph, FUSE_ALL & ~fusion, NULL);
     bool applies = ok && without.n_ops > with.n_ops;
     plan_free(&with);
     plan_free(&without);
@@ -299,7 +317,8 @@ static void run_model(const char *folder, const char *name, enum precision preci
     for (int id = 0; id < N_KERNELS; id++) {
         int tier = f.model.backend->kernel_tier(f.model.compiled, id);
         if (tier >= 0 && at < sizeof used)
-            at += (size_t)snprintf(used + at, sizeof used - at, " %s:%s", kernel_name(id), kernel_tier_name((enum kernel_tier)tier));
+            at += (size_t)snprintf(used + at, sizeof used - at, " %s:%s", kernel_name(id),
+                                   kernel_tier_name((enum kernel_tier)tier));
     }
     tap_note("%s, %s: kernels%s", name, label, used);
     fixture_close(&f);

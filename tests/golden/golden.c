@@ -41,7 +41,8 @@ static void run_case(const char *folder, const char *name, const char *config_na
     }
     struct golden_result first = {0};
     bool ok = folder_make_temporary(temporary, sizeof temporary) &&
-              weights_generate(folder, config_name, temporary, &err), have_first = false;
+              weights_generate(folder, config_name, temporary, &err),
+         have_first = false;
     for (int tier = 0; tier < N_TIERS && ok; tier++) {
         if (!kernels_for_tier((enum kernel_tier)tier)) continue;
         struct golden_result result;
@@ -52,8 +53,10 @@ static void run_case(const char *folder, const char *name, const char *config_na
             ok = false;
             snprintf(note, sizeof note, "tier %s gives other bits than ref", kernel_tier_name((enum kernel_tier)tier));
         }
-        if (!have_first) first = result;
-        else golden_result_free(&result);
+        if (!have_first)
+            first = result;
+        else
+            golden_result_free(&result);
         have_first = true;
     }
     golden_result_free(&first);

@@ -122,7 +122,8 @@ static double row_difference(const float *row, const struct tensor *stored, size
 
 /* Rows of ours against stored rows; with an alternative answer each row may match either. */
 static bool compare_rows(const struct golden *g, const char *name, const char *alternative, const float *rows,
-                         const struct json *which, size_t n_rows, size_t width, double tolerance, char *note, size_t room) {
+                         const struct json *which, size_t n_rows, size_t width, double tolerance, char *note,
+                         size_t room) {
     const struct tensor *stored = golden_tensor(g, name), *other = golden_tensor(g, alternative);
     if (!stored) return true;
     if (stored->n_dims != 2 || stored->shape[1] != width || stored->shape[0] > n_rows) {

@@ -14,7 +14,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-static void run_child(const char *const *argv, const char *const *environment, int in, int out, int err, bool unprivileged) {
+static void run_child(const char *const *argv, const char *const *environment, int in, int out, int err,
+                      bool unprivileged) {
     dup2(in, 0);
     dup2(out, 1);
     dup2(err, 2);

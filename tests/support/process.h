@@ -12,7 +12,7 @@ struct process {
     pid_t pid;
     int out_fd, err_fd;
     struct buffer out, err;
-    int status;  /* exit status, or 128 + signal */
+    int status; /* exit status, or 128 + signal */
     bool timed_out;
 };
 

@@ -71,14 +71,17 @@ static uint32_t ternary_byte(uint64_t w) {
 /* Literal values may be nested lists. */
 static void store_values(const struct json *list, const struct json *dtype, unsigned char *data, size_t n, size_t *at) {
     for (uint32_t i = 0; i < list->count && *at < n; i++) {
-        if (json_is_array(&list->items[i])) store_values(&list->items[i], dtype, data, n, at);
-        else store_real(dtype, data, (*at)++, json_number(&list->items[i], 0));
+        if (json_is_array(&list->items[i]))
+            store_values(&list->items[i], dtype, data, n, at);
+        else
+            store_real(dtype, data, (*at)++, json_number(&list->items[i], 0));
     }
 }
 
 static bool make(const struct json *entry, uint64_t seed, const struct map *earlier, struct made *made,
                  struct mx_error *err) {
-    const struct json *dtype = json_get(entry, "dtype"), *gen = json_get(entry, "gen"), *shape = json_get(entry, "shape");
+    const struct json *dtype = json_get(entry, "dtype"), *gen = json_get(entry, "gen"),
+                      *shape = json_get(entry, "shape");
     size_t bytes = element_bytes(dtype), n = 1;
     for (uint32_t i = 0; i < shape->count; i++) n *= (size_t)json_integer(&shape->items[i], 0);
     made->data = array_calloc(n, bytes);
@@ -117,7 +120,8 @@ static bool make(const struct json *entry, uint64_t seed, const struct map *earl
             store_integer(made->data, bytes, i, ternary_byte(w));
         else if (json_string_is(gen, "const"))
             store_real(dtype, made->data, i, json_number(json_get(entry, "value"), 0));
-        else return error_set(err, ERROR_FORMAT, "unknown generator '%.*s'", (int)gen->count, gen->string);
+        else
+            return error_set(err, ERROR_FORMAT, "unknown generator '%.*s'", (int)gen->count, gen->string);
     }
     return true;
 }

@@ -9,7 +9,8 @@
 
 /* Zeroed memory that the compiled plan owns. */
 static void *own(struct compiled *c, size_t n, size_t size) {
-    if (!array_reserve(&c->allocations, &c->allocations_capacity, c->n_allocations + 1, sizeof *c->allocations)) return NULL;
+    if (!array_reserve(&c->allocations, &c->allocations_capacity, c->n_allocations + 1, sizeof *c->allocations))
+        return NULL;
     void *memory = aligned_calloc(n, size);
     if (memory) c->allocations[c->n_allocations++] = memory;
     return memory;
@@ -43,7 +44,8 @@ static void need_matmul(struct compiled *c, const struct op *op, struct needs *n
         size_t local = activation_row_bytes(form, n_cols) * (LOCAL_VALUES / n_cols + 1);
         if (local > needs->form_row_bytes[form]) needs->form_row_bytes[form] = local;
         bool is_exact = c->precision == PRECISION_EXACT || parts[p].is_exact;
-        use_kernel(c, is_exact ? (int)KERNEL_matmul_exact : (int)KERNEL_matmul + (int)parts[p].weight->matrices->format);
+        use_kernel(c,
+                   is_exact ? (int)KERNEL_matmul_exact : (int)KERNEL_matmul + (int)parts[p].weight->matrices->format);
         use_kernel(c, form == ACTIVATION_F32 ? KERNEL_to_f32 : form == ACTIVATION_BF16 ? KERNEL_to_bf16 : KERNEL_to_q8);
         if (parts[p].weight->n_experts > needs->most_experts) needs->most_experts = parts[p].weight->n_experts;
     }
@@ -189,10 +191,14 @@ static struct compiled *compile(const struct plan *plan, const struct backend_op
 /* ---- running ---- */
 
 static void run_op(struct compiled *c, const struct op *op, int thread) {
-    if (op->kind == OP_EXPERTS || op->kind == OP_EXPERTS_GATED) cpu_experts_op(c, op, thread);
-    else if (op_is_matmul(op->kind)) cpu_matmul_op(c, op, thread);
-    else if (op_is_head(op->kind)) cpu_head_op(c, op, thread);
-    else cpu_row_op(c, op);
+    if (op->kind == OP_EXPERTS || op->kind == OP_EXPERTS_GATED)
+        cpu_experts_op(c, op, thread);
+    else if (op_is_matmul(op->kind))
+        cpu_matmul_op(c, op, thread);
+    else if (op_is_head(op->kind))
+        cpu_head_op(c, op, thread);
+    else
+        cpu_row_op(c, op);
 }
 
 static void run_job(void *context, int thread) {
@@ -211,7 +217,8 @@ static void place_states(struct compiled *c, const struct step *step) {
     for (uint32_t i = 0; i < step->n_spans && bytes; i++) {
         const struct step_span *span = &step->spans[i];
         float *out = c->states + (size_t)span->state_out * c->graph->state_floats;
-        if (span->is_fresh) memset(out, 0, bytes);
+        if (span->is_fresh)
+            memset(out, 0, bytes);
         else if (span->state_in != span->state_out)
             memcpy(out, c->states + (size_t)span->state_in * c->graph->state_floats, bytes);
     }
@@ -224,9 +231,10 @@ static void cut_blocks(struct compiled *c, const struct step *step) {
         const struct step_span *span = &step->spans[i];
         if (span->n_rows > 1) c->has_long_span = true;
         for (uint32_t r = 0; r < span->n_rows; r += ROW_BLOCK)
-            c->blocks[c->n_blocks++] = (struct row_block){
-                .span = i, .first_row = span->first_row + r,
-                .n_rows = span->n_rows - r < ROW_BLOCK ? span->n_rows - r : ROW_BLOCK};
+            c->blocks[c->n_blocks++] =
+                (struct row_block){.span = i,
+                                   .first_row = span->first_row + r,
+                                   .n_rows = span->n_rows - r < ROW_BLOCK ? span->n_rows - r : ROW_BLOCK};
     }
 }
 
@@ -238,10 +246,16 @@ static void run(struct compiled *c, const struct step *step) {
     c->step = NULL;
 }
 
-static const float *result_row(const struct compiled *c, struct value v, uint32_t output) { return value_row(c, v, output); }
+static const float *result_row(const struct compiled *c, struct value v, uint32_t output) {
+    return value_row(c, v, output);
+}
 
-static const float *logits(const struct compiled *c, uint32_t output) { return result_row(c, c->graph->logits, output); }
-static const float *hidden(const struct compiled *c, uint32_t output) { return result_row(c, c->graph->hidden, output); }
+static const float *logits(const struct compiled *c, uint32_t output) {
+    return result_row(c, c->graph->logits, output);
+}
+static const float *hidden(const struct compiled *c, uint32_t output) {
+    return result_row(c, c->graph->hidden, output);
+}
 
 static void copy_page(struct compiled *c, uint32_t group, uint32_t to, uint32_t from) {
     size_t n = c->page_bytes[group];
@@ -261,4 +275,5 @@ static uint64_t pool_bytes(const struct compiled *c) {
     return bytes;
 }
 
-const struct backend cpu_backend = {"cpu", compile, release, run, logits, hidden, copy_page, copy_state, tier_of, pool_bytes};
+const struct backend cpu_backend = {"cpu",  compile,   release,    run,     logits,
+                                    hidden, copy_page, copy_state, tier_of, pool_bytes};

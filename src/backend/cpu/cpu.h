@@ -19,13 +19,13 @@ struct row_block {
 
 /* Scratch of one thread. */
 struct thread_scratch {
-    float *row;             /* one row of the widest matmul input: a normalised row */
+    float *row;                               /* one row of the widest matmul input: a normalised row */
     unsigned char *forms[N_ACTIVATION_FORMS]; /* activations prepared locally */
-    unsigned char *matmul;  /* for kernels */
-    float *tile;            /* [max rows][MATMUL_PANEL]: the second half of gated products */
+    unsigned char *matmul;                    /* for kernels */
+    float *tile;                              /* [max rows][MATMUL_PANEL]: the second half of gated products */
     unsigned char *attention;
-    const void **key_pages, **value_pages; /* [most pages of a pool] */
-    uint32_t *expert_first; /* [experts + 1]: where each expert's entries begin */
+    const void **key_pages, **value_pages;                /* [most pages of a pool] */
+    uint32_t *expert_first;                               /* [experts + 1]: where each expert's entries begin */
     uint32_t *expert_rows, *expert_slots, *x_ids, *y_ids; /* [max rows * top_k] */
 };
 
@@ -37,7 +37,7 @@ struct compiled {
     enum kv_format kv_format;
     struct pool *pool;
     uint32_t max_rows, max_outputs;
-    float **buffers;        /* [plan buffers], each [rows or outputs][width] */
+    float **buffers; /* [plan buffers], each [rows or outputs][width] */
     unsigned char *shared_forms[N_ACTIVATION_FORMS];
     struct thread_scratch *threads;
     struct row_block *blocks; /* [max_rows], of the running step */
@@ -80,8 +80,8 @@ enum activation_form cpu_part_form(const struct compiled *c, const struct matmul
 void cpu_form_row(const struct compiled *c, enum activation_form form, const float *x, uint32_t n, void *out);
 void cpu_normalize(const struct compiled *c, const struct norm_params *norm, const float *x, uint32_t n, float *y);
 /* y = rows [first, first + n) of the matrix times the job's activations; handles runs of rows. */
-void cpu_matmul_rows(const struct compiled *c, const struct matmul_part *part, const struct matrix *matrix, uint32_t first,
-                     uint32_t n, struct matmul_job job);
+void cpu_matmul_rows(const struct compiled *c, const struct matmul_part *part, const struct matrix *matrix,
+                     uint32_t first, uint32_t n, struct matmul_job job);
 
 /* Routing of one row (route.c): logits [n_experts] are overwritten. */
 void cpu_route_row(const struct compiled *c, const struct router_params *router, float *logits, float *out);

@@ -59,14 +59,19 @@ static void multiply(struct compiled *c, const struct matmul_part *part, uint32_
                      uint32_t n_entries, uint32_t n_cols, struct thread_scratch *t, float *y, size_t y_stride,
                      const uint32_t *y_ids) {
     enum activation_form form = cpu_part_form(c, part);
-    struct matmul_job job = {.x = c->shared_forms[form], .x_row_bytes = activation_row_bytes(form, n_cols),
-                             .x_ids = t->x_ids, .y = y, .y_stride = y_stride, .y_ids = y_ids, .n_rows = n_entries,
+    struct matmul_job job = {.x = c->shared_forms[form],
+                             .x_row_bytes = activation_row_bytes(form, n_cols),
+                             .x_ids = t->x_ids,
+                             .y = y,
+                             .y_stride = y_stride,
+                             .y_ids = y_ids,
+                             .n_rows = n_entries,
                              .scratch = t->matmul};
     cpu_matmul_rows(c, part, &part->weight->matrices[expert], first, n, job);
 }
 
-static void run_task(struct compiled *c, const struct op *op, uint32_t expert, uint32_t first, uint32_t n, uint32_t n_cols,
-                     struct thread_scratch *t) {
+static void run_task(struct compiled *c, const struct op *op, uint32_t expert, uint32_t first, uint32_t n,
+                     uint32_t n_cols, struct thread_scratch *t) {
     float *y = value_row(c, op->out, 0) + first;
     if (op->kind == OP_EXPERTS) {
         for (uint32_t p = 0; p < op->matmul.n_parts; p++) {
@@ -96,7 +101,8 @@ void cpu_experts_op(struct compiled *c, const struct op *op, int thread) {
     for (uint32_t e = 0; e < w->n_experts; e++) {
         if (t->expert_first[e] == t->expert_first[e + 1]) continue;
         for (; task < (number + 1) * blocks; task = pool_next_task(c->pool)) {
-            uint32_t first = (task - number * blocks) * per_task, n = n_out - first < per_task ? n_out - first : per_task;
+            uint32_t first = (task - number * blocks) * per_task,
+                     n = n_out - first < per_task ? n_out - first : per_task;
             run_task(c, op, e, first, n, n_cols, t);
         }
         number++;

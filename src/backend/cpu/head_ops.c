@@ -17,7 +17,8 @@ static void head_norm(const struct compiled *c, const struct op *op, const struc
     for (uint32_t r = u->first_row; r < u->first_row + u->n_rows; r++)
         for (uint32_t i = 0; i < h->heads_per_unit; i++) {
             size_t at = (size_t)(u->unit * h->heads_per_unit + i) * h->head_dim;
-            cpu_normalize(c, &op->head.norm, value_row(c, op->in[0], r) + at, h->head_dim, value_row(c, op->out, r) + at);
+            cpu_normalize(c, &op->head.norm, value_row(c, op->in[0], r) + at, h->head_dim,
+                          value_row(c, op->out, r) + at);
         }
 }
 
@@ -30,8 +31,10 @@ static void rope(const struct compiled *c, const struct op *op, const struct uni
             size_t at = (size_t)(u->unit * h->heads_per_unit + i) * h->head_dim;
             const float *x = value_row(c, op->in[0], r) + at;
             float *y = value_row(c, op->out, r) + at;
-            if (op->head.rope.is_interleaved) c->kernels->rope_pairs(x, cosine, sine, n, y);
-            else c->kernels->rope_halves(x, cosine, sine, n, y);
+            if (op->head.rope.is_interleaved)
+                c->kernels->rope_pairs(x, cosine, sine, n, y);
+            else
+                c->kernels->rope_halves(x, cosine, sine, n, y);
             memcpy(y + n, x + n, rest * sizeof *y);
         }
     }
@@ -64,9 +67,9 @@ static void cache_write(const struct compiled *c, const struct op *op, const str
     for (uint32_t r = u->first_row; r < u->first_row + u->n_rows; r++) {
         uint32_t cell = c->step->rows[r].cell;
         unsigned char *keys = page_head(c, cache, table[cell / PAGE_CELLS], u->unit);
-        c->kernels->kv_store(c->kv_format, value_row(c, op->in[0], r) + (size_t)u->unit * group->key_dim, group->key_dim,
-                             value_row(c, op->in[1], r) + (size_t)u->unit * group->value_dim, group->value_dim,
-                             cell % PAGE_CELLS, keys, keys + key_bytes(c, group));
+        c->kernels->kv_store(c->kv_format, value_row(c, op->in[0], r) + (size_t)u->unit * group->key_dim,
+                             group->key_dim, value_row(c, op->in[1], r) + (size_t)u->unit * group->value_dim,
+                             group->value_dim, cell % PAGE_CELLS, keys, keys + key_bytes(c, group));
     }
 }
 
@@ -81,14 +84,15 @@ static void visible_cells(const struct compiled *c, const struct cache_group *gr
 }
 
 /* Attention of the rows [row, row + n_rows) for the unit's query heads; n_rows * heads <= ATTENTION_MAX_QUERIES. */
-static void attend_rows(const struct compiled *c, const struct op *op, const struct unit *u, uint32_t row, uint32_t n_rows,
-                        uint32_t first_head, uint32_t n_heads) {
+static void attend_rows(const struct compiled *c, const struct op *op, const struct unit *u, uint32_t row,
+                        uint32_t n_rows, uint32_t first_head, uint32_t n_heads) {
     const struct attend_params *a = &op->head.attend;
     const struct cache *cache = &c->graph->caches[a->cache];
     const struct cache_group *group = &c->graph->groups[cache->group];
     const struct step_span *span = &c->step->spans[u->span];
     const uint32_t *table = span->page_tables[cache->group];
-    uint32_t first_cell[ATTENTION_MAX_QUERIES], end_cell[ATTENTION_MAX_QUERIES], lowest = UINT32_MAX, highest = 0, n = 0;
+    uint32_t first_cell[ATTENTION_MAX_QUERIES], end_cell[ATTENTION_MAX_QUERIES], lowest = UINT32_MAX, highest = 0,
+                                                                                 n = 0;
     const float *q[ATTENTION_MAX_QUERIES];
     float *out[ATTENTION_MAX_QUERIES], sinks[ATTENTION_MAX_QUERIES];
     for (uint32_t r = row; r < row + n_rows; r++) {
@@ -111,11 +115,20 @@ static void attend_rows(const struct compiled *c, const struct op *op, const str
         u->scratch->key_pages[p] = keys;
         u->scratch->value_pages[p] = keys + values_at;
     }
-    c->kernels->attention(&(struct attention_job){
-        .format = c->kv_format, .n_queries = n, .key_dim = a->key_dim, .value_dim = a->value_dim, .q = q, .out = out,
-        .first_cell = first_cell, .end_cell = end_cell, .key_pages = u->scratch->key_pages,
-        .value_pages = u->scratch->value_pages, .sinks = a->sinks ? sinks : NULL, .scale = a->scale,
-        .softcap = a->softcap, .scratch = u->scratch->attention});
+    c->kernels->attention(&(struct attention_job){.format = c->kv_format,
+                                                  .n_queries = n,
+                                                  .key_dim = a->key_dim,
+                                                  .value_dim = a->value_dim,
+                                                  .q = q,
+                                                  .out = out,
+                                                  .first_cell = first_cell,
+                                                  .end_cell = end_cell,
+                                                  .key_pages = u->scratch->key_pages,
+                                                  .value_pages = u->scratch->value_pages,
+                                                  .sinks = a->sinks ? sinks : NULL,
+                                                  .scale = a->scale,
+                                                  .softcap = a->softcap,
+                                                  .scratch = u->scratch->attention});
 }
 
 static void attend(const struct compiled *c, const struct op *op, const struct unit *u) {
@@ -157,10 +170,18 @@ static void conv_range(const struct compiled *c, const struct op *op, const stru
                        uint32_t first, uint32_t end) {
     const struct conv_params *p = &op->head.conv;
     float *state = state_at(c, slot, p->state);
-    struct conv_job job = {.n_rows = s->n_rows, .first = first, .end = end, .n_channels = p->n_channels, .taps = p->taps,
-                           .x = value_row(c, op->in[0], s->first_row), .x_stride = value_stride(c, op->in[0]),
-                           .y = value_row(c, op->out, s->first_row), .y_stride = value_stride(c, op->out),
-                           .weight = p->weight->vector, .bias = p->bias ? p->bias->vector : NULL, .state = state,
+    struct conv_job job = {.n_rows = s->n_rows,
+                           .first = first,
+                           .end = end,
+                           .n_channels = p->n_channels,
+                           .taps = p->taps,
+                           .x = value_row(c, op->in[0], s->first_row),
+                           .x_stride = value_stride(c, op->in[0]),
+                           .y = value_row(c, op->out, s->first_row),
+                           .y_stride = value_stride(c, op->out),
+                           .weight = p->weight->vector,
+                           .bias = p->bias ? p->bias->vector : NULL,
+                           .state = state,
                            .silu = p->silu};
     c->kernels->conv(&job);
     for (uint32_t t = 0; t + 1 < p->taps && s->snapshot >= 0; t++) {
@@ -193,12 +214,16 @@ static void mamba2(const struct compiled *c, const struct op *op, const struct u
             float dt = value_row(c, op->in[3], r)[head] + p->dt_bias->vector[head];
             c->kernels->unary(UNARY_SOFTPLUS, &dt, 1, &dt);
             dt = dt < p->dt_min ? p->dt_min : dt > p->dt_max ? p->dt_max : dt;
-            c->kernels->mamba2(&(struct mamba2_job){
-                .head_dim = p->head_dim, .state_dim = p->state_dim,
-                .x = value_row(c, op->in[0], r) + (size_t)head * p->head_dim,
-                .b = value_row(c, op->in[1], r) + (size_t)group * p->state_dim,
-                .c = value_row(c, op->in[2], r) + (size_t)group * p->state_dim, .dt = dt, .a = p->a->vector[head],
-                .d = p->d->vector[head], .state = state, .y = value_row(c, op->out, r) + (size_t)head * p->head_dim});
+            c->kernels->mamba2(&(struct mamba2_job){.head_dim = p->head_dim,
+                                                    .state_dim = p->state_dim,
+                                                    .x = value_row(c, op->in[0], r) + (size_t)head * p->head_dim,
+                                                    .b = value_row(c, op->in[1], r) + (size_t)group * p->state_dim,
+                                                    .c = value_row(c, op->in[2], r) + (size_t)group * p->state_dim,
+                                                    .dt = dt,
+                                                    .a = p->a->vector[head],
+                                                    .d = p->d->vector[head],
+                                                    .state = state,
+                                                    .y = value_row(c, op->out, r) + (size_t)head * p->head_dim});
         }
         if (s.snapshot >= 0) memcpy(state_at(c, (uint32_t)s.snapshot, offset), state, state_floats * sizeof *state);
     }
@@ -226,10 +251,12 @@ static void delta(const struct compiled *c, const struct op *op, const struct un
         struct segment s;
         while (next_segment(c, u, &at, &snapshot, &s)) {
             for (uint32_t r = s.first_row; r < s.first_row + s.n_rows; r++) {
-                struct delta_job job = {.key_dim = p->key_dim, .value_dim = p->value_dim,
+                struct delta_job job = {.key_dim = p->key_dim,
+                                        .value_dim = p->value_dim,
                                         .q = value_row(c, op->in[0], r) + (size_t)u->unit * p->key_dim,
                                         .k = value_row(c, op->in[1], r) + (size_t)u->unit * p->key_dim,
-                                        .v = value_row(c, op->in[2], r) + (size_t)head * p->value_dim, .state = state,
+                                        .v = value_row(c, op->in[2], r) + (size_t)head * p->value_dim,
+                                        .state = state,
                                         .y = value_row(c, op->out, r) + (size_t)head * p->value_dim};
                 delta_gates(c, op, r, head, &job.decay, &job.beta);
                 c->kernels->delta(&job);

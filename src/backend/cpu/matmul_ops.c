@@ -33,7 +33,8 @@ static void prepare_row(const struct compiled *c, const struct op *op, unsigned 
     }
     for (int form = 0; form < N_ACTIVATION_FORMS; form++)
         if (forms & 1u << form)
-            cpu_form_row(c, (enum activation_form)form, x, n, out[form] + r * activation_row_bytes((enum activation_form)form, n));
+            cpu_form_row(c, (enum activation_form)form, x, n,
+                         out[form] + r * activation_row_bytes((enum activation_form)form, n));
 }
 
 /* Returns where the prepared rows lie, for each form. */
@@ -50,8 +51,8 @@ static unsigned char *const *prepare(struct compiled *c, const struct op *op, in
     return c->shared_forms;
 }
 
-void cpu_matmul_rows(const struct compiled *c, const struct matmul_part *part, const struct matrix *matrix, uint32_t first,
-                     uint32_t n, struct matmul_job job) {
+void cpu_matmul_rows(const struct compiled *c, const struct matmul_part *part, const struct matrix *matrix,
+                     uint32_t first, uint32_t n, struct matmul_job job) {
     bool is_exact = c->precision == PRECISION_EXACT || part->is_exact;
     struct weight_rows run;
     for (uint32_t done = 0; done < n; done += run.n_rows) {
@@ -59,8 +60,10 @@ void cpu_matmul_rows(const struct compiled *c, const struct matmul_part *part, c
         struct matmul_job sub = job;
         sub.weights = &run;
         sub.y = job.y + done;
-        if (is_exact) c->kernels->matmul_exact(&sub);
-        else c->kernels->matmul[matrix->format](&sub);
+        if (is_exact)
+            c->kernels->matmul_exact(&sub);
+        else
+            c->kernels->matmul[matrix->format](&sub);
     }
 }
 
@@ -82,12 +85,17 @@ static void run_part_task(struct compiled *c, const struct op *op, const struct 
     uint32_t n_cols = op->in[0].width;
     size_t stride = value_stride(c, op->out);
     float *y = value_row(c, op->out, 0) + part->out_offset + first;
-    struct matmul_job job = {.x = forms[form], .x_row_bytes = activation_row_bytes(form, n_cols), .y = y,
-                             .y_stride = stride, .n_rows = n_rows, .scratch = c->threads[thread].matmul};
+    struct matmul_job job = {.x = forms[form],
+                             .x_row_bytes = activation_row_bytes(form, n_cols),
+                             .y = y,
+                             .y_stride = stride,
+                             .n_rows = n_rows,
+                             .scratch = c->threads[thread].matmul};
     cpu_matmul_rows(c, part, part->weight->matrices, first, n, job);
     for (uint32_t r = 0; r < n_rows && (part->bias || op->matmul.has_residual); r++) {
         add_bias(c, part, first, n, y + r * stride);
-        if (op->matmul.has_residual) c->kernels->add(value_row(c, op->in[1], r) + first, y + r * stride, n, y + r * stride);
+        if (op->matmul.has_residual)
+            c->kernels->add(value_row(c, op->in[1], r) + first, y + r * stride, n, y + r * stride);
     }
 }
 
@@ -99,8 +107,12 @@ static void run_gated_task(struct compiled *c, const struct op *op, uint32_t fir
     size_t stride = value_stride(c, op->out);
     float *y = value_row(c, op->out, 0) + first;
     enum activation_form gate_form = cpu_part_form(c, gate), up_form = cpu_part_form(c, up);
-    struct matmul_job job = {.x = forms[gate_form], .x_row_bytes = activation_row_bytes(gate_form, n_cols), .y = y,
-                             .y_stride = stride, .n_rows = n_rows, .scratch = t->matmul};
+    struct matmul_job job = {.x = forms[gate_form],
+                             .x_row_bytes = activation_row_bytes(gate_form, n_cols),
+                             .y = y,
+                             .y_stride = stride,
+                             .n_rows = n_rows,
+                             .scratch = t->matmul};
     cpu_matmul_rows(c, gate, gate->weight->matrices, first, n, job);
     job.x = forms[up_form];
     job.x_row_bytes = activation_row_bytes(up_form, n_cols);
@@ -127,8 +139,10 @@ void cpu_matmul_op(struct compiled *c, const struct op *op, int thread) {
         uint32_t n_tasks = (n_out + per_task - 1) / per_task;
         for (; task < first_task + n_tasks; task = pool_next_task(c->pool)) {
             uint32_t first = (task - first_task) * per_task, n = n_out - first < per_task ? n_out - first : per_task;
-            if (is_gated) run_gated_task(c, op, first, n, n_rows, forms, thread);
-            else run_part_task(c, op, part, first, n, n_rows, forms, thread);
+            if (is_gated)
+                run_gated_task(c, op, first, n, n_rows, forms, thread);
+            else
+                run_part_task(c, op, part, first, n, n_rows, forms, thread);
         }
         first_task += n_tasks;
     }

@@ -32,8 +32,10 @@ static void keep_best_groups(const struct router_params *r, float *scores) {
             const float *s = scores + (size_t)g * size;
             float first = -INFINITY, second = -INFINITY;
             for (uint32_t e = 0; e < size; e++) {
-                if (s[e] > first) second = first, first = s[e];
-                else if (s[e] > second) second = s[e];
+                if (s[e] > first)
+                    second = first, first = s[e];
+                else if (s[e] > second)
+                    second = s[e];
             }
             float score = size > 1 ? first + second : first;
             /* of equal groups the later one goes; NaN marks a group that is gone */
@@ -51,8 +53,10 @@ void cpu_route_row(const struct compiled *c, const struct router_params *r, floa
     float *weights = out + top_k, scores[1024];
     if (r->kind == ROUTER_SOFTMAX_ALL) k->softmax(logits, n);
     if (r->kind == ROUTER_SIGMOID) k->unary(UNARY_SIGMOID, logits, n, logits);
-    if (r->bias) k->add(logits, r->bias->vector, n, scores);
-    else memcpy(scores, logits, n * sizeof *scores);
+    if (r->bias)
+        k->add(logits, r->bias->vector, n, scores);
+    else
+        memcpy(scores, logits, n * sizeof *scores);
     if (r->n_groups > 1) keep_best_groups(r, scores);
     take_best(scores, n, top_k, out);
     for (uint32_t s = 0; s < top_k; s++) weights[s] = logits[index_of(out, s)];

@@ -12,8 +12,10 @@ void cpu_normalize(const struct compiled *c, const struct norm_params *norm, con
         uint32_t at = norm->per_group ? first : 0;
         const float *weight = norm->weight ? norm->weight->vector + at : NULL;
         const float *bias = norm->bias ? norm->bias->vector + at : NULL;
-        if (norm->kind == NORM_RMS) k->rms_norm(x + first, weight, norm->eps, group, y + first);
-        else k->layer_norm(x + first, weight, bias, norm->eps, group, y + first);
+        if (norm->kind == NORM_RMS)
+            k->rms_norm(x + first, weight, norm->eps, group, y + first);
+        else
+            k->layer_norm(x + first, weight, bias, norm->eps, group, y + first);
     }
 }
 
@@ -70,7 +72,8 @@ static void run_row(const struct compiled *c, const struct op *op, uint32_t row)
     const struct kernels *k = c->kernels;
     float *out = op->out.id != NO_VALUE ? value_row(c, op->out, row) : NULL;
     uint32_t n = op->out.width;
-    const float *in0 = op->in[0].width ? value_row(c, op->in[0], op->kind == OP_SELECT ? c->step->outputs[row] : row) : NULL;
+    const float *in0 =
+        op->in[0].width ? value_row(c, op->in[0], op->kind == OP_SELECT ? c->step->outputs[row] : row) : NULL;
     const float *in1 = op->in[1].width && op->in[1].id != NO_VALUE ? value_row(c, op->in[1], row) : NULL;
     switch (op->kind) {
     case OP_EMBED: embed_row(c, op, row, out); break;
@@ -78,8 +81,10 @@ static void run_row(const struct compiled *c, const struct op *op, uint32_t row)
     case OP_NORM: cpu_normalize(c, &op->norm, in0, n, out); break;
     case OP_ADD: k->add(in0, in1, n, out); break;
     case OP_MULTIPLY:
-        if (op->in[1].width == 1 && n > 1) k->scale(in0, in1[0], n, out);
-        else k->multiply(in0, in1, n, out);
+        if (op->in[1].width == 1 && n > 1)
+            k->scale(in0, in1[0], n, out);
+        else
+            k->multiply(in0, in1, n, out);
         break;
     case OP_SCALE: k->scale(in0, op->factor, n, out); break;
     case OP_UNARY: k->unary(op->unary, in0, n, out); break;

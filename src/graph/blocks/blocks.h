@@ -20,10 +20,10 @@ struct attention_spec {
     float qk_norm_eps;
     bool qk_norm_plus_one; /* the file stores w - 1 */
     bool has_rope, rope_interleaved;
-    uint32_t rope;  /* table */
+    uint32_t rope; /* table */
     enum cache_policy policy;
     uint32_t window;
-    double scale;   /* 0 = head_dim^-0.5 */
+    double scale; /* 0 = head_dim^-0.5 */
     float softcap;
     bool has_output_gate; /* q_proj holds query and gate inside each head; output times sigmoid(gate) */
     const char *sinks;    /* name of a tensor with one logit for each query head, or NULL */

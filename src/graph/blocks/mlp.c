@@ -9,9 +9,9 @@ enum unary block_activation(struct builder *b, const char *name) {
         const char *name;
         enum unary kind;
     } names[] = {
-        {"silu", UNARY_SILU},           {"swish", UNARY_SILU},     {"gelu_pytorch_tanh", UNARY_GELU_TANH},
-        {"gelu_new", UNARY_GELU_TANH},  {"gelu_fast", UNARY_GELU_TANH}, {"gelu", UNARY_GELU_ERF},
-        {"relu", UNARY_RELU},           {"relu2", UNARY_RELU2},
+        {"silu", UNARY_SILU},          {"swish", UNARY_SILU},          {"gelu_pytorch_tanh", UNARY_GELU_TANH},
+        {"gelu_new", UNARY_GELU_TANH}, {"gelu_fast", UNARY_GELU_TANH}, {"gelu", UNARY_GELU_ERF},
+        {"relu", UNARY_RELU},          {"relu2", UNARY_RELU2},
     };
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
         if (!strcmp(names[i].name, name)) return names[i].kind;

@@ -130,8 +130,8 @@ static struct value delta_conv(struct builder *b, struct value qkv, const struct
 /* L2 norm of each head times `factor`: an RMS norm with eps / dim and a constant weight. */
 static struct value l2_norm(struct builder *b, struct value x, struct head_params heads, double factor) {
     const struct weight *constant = b_constant(b, heads.head_dim, factor / sqrt((double)heads.head_dim));
-    return b_head_norm(b, x, heads, (struct norm_params){.kind = NORM_RMS, .weight = constant,
-                                                         .eps = (float)(1e-6 / heads.head_dim)});
+    return b_head_norm(
+        b, x, heads, (struct norm_params){.kind = NORM_RMS, .weight = constant, .eps = (float)(1e-6 / heads.head_dim)});
 }
 
 struct value block_delta_net(struct builder *b, struct value x, const struct delta_spec *s, const char *module) {
@@ -152,9 +152,9 @@ struct value block_delta_net(struct builder *b, struct value x, const struct del
     struct head_params value_heads = {s->n_key_heads, n / s->n_key_heads, s->value_dim};
     struct value q = l2_norm(b, value_columns(qkv, 0, keys), key_heads, 1 / sqrt((double)s->key_dim));
     struct value k = l2_norm(b, value_columns(qkv, keys, keys), key_heads, 1);
-    struct op rule = {.kind = OP_DELTA, .in = {q, k, value_columns(qkv, 2 * keys, values),
-                                               value_columns(all, 2 * keys + 2 * values, n),
-                                               value_columns(all, 2 * keys + 2 * values + n, n)}};
+    struct op rule = {.kind = OP_DELTA,
+                      .in = {q, k, value_columns(qkv, 2 * keys, values), value_columns(all, 2 * keys + 2 * values, n),
+                             value_columns(all, 2 * keys + 2 * values + n, n)}};
     rule.head.heads = value_heads;
     rule.head.delta = (struct delta_params){
         .n_key_heads = s->n_key_heads,

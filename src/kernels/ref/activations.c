@@ -88,8 +88,14 @@ void REF_NAME(dequantize_row)(const struct weight_rows *w, uint32_t index, float
         uint16_t half;
         switch (w->format) {
         case WEIGHT_F32: memcpy(&out[k], codes + 4 * (size_t)k, 4); break;
-        case WEIGHT_F16: memcpy(&half, codes + 2 * (size_t)k, 2); out[k] = f16_to_f32(half); break;
-        case WEIGHT_BF16: memcpy(&half, codes + 2 * (size_t)k, 2); out[k] = bf16_to_f32(half); break;
+        case WEIGHT_F16:
+            memcpy(&half, codes + 2 * (size_t)k, 2);
+            out[k] = f16_to_f32(half);
+            break;
+        case WEIGHT_BF16:
+            memcpy(&half, codes + 2 * (size_t)k, 2);
+            out[k] = bf16_to_f32(half);
+            break;
         case WEIGHT_MXFP4:
         case WEIGHT_NVFP4:
             out[k] = 0.5f * (float)e2m1_doubled(REF_NAME(weight_code)(w, codes, k)) *
@@ -97,9 +103,7 @@ void REF_NAME(dequantize_row)(const struct weight_rows *w, uint32_t index, float
             break;
         case WEIGHT_MXFP8:
         case WEIGHT_E4M3: out[k] = e4m3_to_f32(codes[k]) * REF_NAME(weight_scale)(w, scales, group); break;
-        case WEIGHT_TERNARY:
-            out[k] = (float)((int)REF_NAME(weight_code)(w, codes, k) - 1) * w->tensor_scale;
-            break;
+        case WEIGHT_TERNARY: out[k] = (float)((int)REF_NAME(weight_code)(w, codes, k) - 1) * w->tensor_scale; break;
         default:
             out[k] = fused(REF_NAME(weight_scale)(w, scales, group), (float)REF_NAME(weight_code)(w, codes, k),
                            REF_NAME(weight_scale)(w, biases, group));

@@ -9,8 +9,10 @@ static float kv_read(enum kv_format format, const void *page, size_t index) {
 }
 
 static void kv_write(enum kv_format format, void *page, size_t index, float value) {
-    if (format == KV_F16) ((uint16_t *)page)[index] = f32_to_f16(value);
-    else ((float *)page)[index] = value;
+    if (format == KV_F16)
+        ((uint16_t *)page)[index] = f32_to_f16(value);
+    else
+        ((float *)page)[index] = value;
 }
 
 void REF_NAME(kv_store)(enum kv_format format, const float *key, uint32_t key_dim, const float *value,
@@ -36,7 +38,7 @@ struct running {
 static void visit_page(const struct attention_job *job, const float *q, uint32_t page, uint32_t first, uint32_t end,
                        float *page_o, struct running *run) {
     const void *values = job->value_pages[page];
-    float e[PAGE_CELLS], m = 0.0f, lanes[16] = {0};
+    float e[PAGE_CELLS] = {0}, m = 0.0f, lanes[16] = {0};
     for (uint32_t c = first; c < end; c++) {
         e[c] = score(job, q, job->key_pages[page], c);
         m = c == first || e[c] > m ? e[c] : m;

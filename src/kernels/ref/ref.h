@@ -11,10 +11,10 @@ KERNELS(REF_DECLARE)
 #undef REF_DECLARE
 
 /* Precision fast, one for each class of formats. */
-void REF_NAME(matmul_float)(const struct matmul_job *job);  /* f32, f16 weights; f32 activations */
-void REF_NAME(matmul_bf16)(const struct matmul_job *job);   /* bf16 weights; bf16 activations */
-void REF_NAME(matmul_e4m3)(const struct matmul_job *job);   /* e4m3 codes with block scales; bf16 activations */
-void REF_NAME(matmul_q8)(const struct matmul_job *job);     /* integer codes; q8 activations */
+void REF_NAME(matmul_float)(const struct matmul_job *job); /* f32, f16 weights; f32 activations */
+void REF_NAME(matmul_bf16)(const struct matmul_job *job);  /* bf16 weights; bf16 activations */
+void REF_NAME(matmul_e4m3)(const struct matmul_job *job);  /* e4m3 codes with block scales; bf16 activations */
+void REF_NAME(matmul_q8)(const struct matmul_job *job);    /* integer codes; q8 activations */
 
 /* Scale or bias number `group` of a row of scales, widened. */
 float REF_NAME(weight_scale)(const struct weight_rows *weights, const unsigned char *row, uint32_t group);
