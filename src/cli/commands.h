@@ -7,6 +7,9 @@
 #include "base/buffer.h"
 #include "cli/options.h"
 
+int command_tokenize(const struct options *options);
+int command_detokenize(const struct options *options);
+
 /* Prints "mlxcel: message" on stderr and returns the exit status that belongs to the error's code. */
 int command_fail(const struct mx_error *err);
 

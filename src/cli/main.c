@@ -25,6 +25,9 @@ const struct command_info command_table[N_COMMANDS] = {
                       .aliases = "supported",
                       .summary = "list the supported model families",
                       .run = command_arch},
+    [COMMAND_TOKENIZE] = {.name = "tokenize", .summary = "show how a text is cut into tokens", .run = command_tokenize},
+    [COMMAND_DETOKENIZE] = {.name = "detokenize", .summary = "turn token ids into text", .positional = "ID ...",
+                            .positional_option = OPT_IDS, .run = command_detokenize},
 };
 
 static void print_notice(void *context, enum log_level level, const char *line) {

@@ -126,11 +126,11 @@ bool options_parse(struct options *options, int argc, char **argv, int first, st
         } else if (!only_positional && argv[i][0] == '-' && argv[i][1]) {
             if (!take_option(options, argc, argv, &i, err)) return false;
         } else {
-            if (!info->positional || has_positional)
-                return error_set(err, ERROR_USAGE, "unexpected argument '%s' (see mlxcel %s --help)", argv[i],
-                                 info->name);
+            const struct option *o = &option_table[info->positional_option];
+            if (!info->positional || (has_positional && !o->is_repeatable))
+                return error_set(err, ERROR_USAGE, "unexpected argument '%s' (see mlxcel %s --help)", argv[i], info->name);
             has_positional = true;
-            options->text[info->positional_option] = argv[i];
+            if (!store(options, o, argv[i], err)) return false;
         }
     }
     return read_environment(options, err);
