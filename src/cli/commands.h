@@ -14,5 +14,6 @@ int command_fail(const struct mx_error *err);
 int command_print(const struct buffer *out);
 
 int command_logits(const struct options *options);
+int command_apply_template(const struct options *options);
 
 #endif

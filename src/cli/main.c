@@ -12,6 +12,8 @@ const struct command_info command_table[N_COMMANDS] = {
     [COMMAND_GENERATE] = {.name = "generate", .aliases = "gen", .summary = "generate text for one prompt"},
     [COMMAND_LOGITS] = {.name = "logits", .summary = "print logits, for comparing with a reference",
                         .run = command_logits},
+    [COMMAND_APPLY_TEMPLATE] = {.name = "apply-template", .summary = "render a conversation with a chat template",
+                                .run = command_apply_template},
 };
 
 static void print_notice(void *context, enum log_level level, const char *line) {

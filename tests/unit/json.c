@@ -83,6 +83,27 @@ static void python_words_only_where_allowed(void **state) {
     arena_free(&arena);
 }
 
+static void big_integers_stay_integers_where_asked_for(void **state) {
+    (void)state;
+    struct arena arena = {0};
+    const char *text = "[18446744073709551615,-9223372036854775809,9223372036854775807,-0,-0.0]";
+    const struct json *v = parse(&arena, text, JSON_PYTHON_INTEGERS, NULL);
+    assert_non_null(v);
+    assert_int_equal(json_at(v, 0)->type, JSON_BIG_INTEGER);
+    assert_true(json_number(json_at(v, 0), 0) == 18446744073709551616.0);
+    assert_true(json_number(json_at(v, 1), 0) == -9223372036854775808.0);
+    assert_int_equal(json_integer(json_at(v, 1), 7), 7);
+    assert_int_equal(json_at(v, 2)->type, JSON_INTEGER);
+    assert_int_equal(json_at(v, 3)->type, JSON_INTEGER);
+    assert_int_equal(json_at(v, 4)->type, JSON_REAL);
+    struct buffer out = {0};
+    struct json_writer w = {.out = &out};
+    json_write_value(&w, json_at(v, 0));
+    assert_string_equal(out.data, "18446744073709551615");
+    buffer_free(&out);
+    arena_free(&arena);
+}
+
 static void duplicate_keys(void **state) {
     (void)state;
     struct arena arena = {0};
@@ -127,7 +148,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(values_are_read), cmocka_unit_test(numbers_are_exact),
         cmocka_unit_test(errors_name_line_and_column), cmocka_unit_test(python_words_only_where_allowed),
-        cmocka_unit_test(duplicate_keys), cmocka_unit_test(depth_is_bounded),
+        cmocka_unit_test(big_integers_stay_integers_where_asked_for), cmocka_unit_test(duplicate_keys), cmocka_unit_test(depth_is_bounded),
         cmocka_unit_test(written_text_reads_back),
     };
     return cmocka_run_group_tests_name("json", tests, NULL, NULL);
