@@ -221,6 +221,15 @@ static bool read_number(struct parser *p, struct json *value) {
         value->integer = negative ? -(int64_t)digits : (int64_t)digits;
         return true;
     }
+    if (is_integer && p->flags & JSON_PYTHON_INTEGERS) {
+        value->type = digits ? JSON_BIG_INTEGER : JSON_INTEGER;
+        value->integer = 0;
+        if (!digits) return true;
+        if ((size_t)(p->at - first) > UINT32_MAX) return fail(p, "number of more than 4 GiB");
+        value->string = first;
+        value->count = (uint32_t)(p->at - first);
+        return true;
+    }
     value->type = JSON_REAL;
     if (n_digits <= 19 && digits <= (uint64_t)1 << 53 && exponent >= -22 && exponent <= 22) {
         double d = (double)digits;
@@ -414,13 +423,25 @@ const struct json *json_at(const struct json *array, size_t index) {
     return json_is_array(array) && index < array->count ? &array->items[index] : NULL;
 }
 
+/* Digits only: no locale can mislead strtod. */
+static double big_number(const struct json *v) {
+    char *text = malloc((size_t)v->count + 1);
+    if (!text) return v->string[0] == '-' ? -(double)INFINITY : (double)INFINITY;
+    memcpy(text, v->string, v->count);
+    text[v->count] = '\0';
+    double value = strtod(text, NULL);
+    free(text);
+    return value;
+}
+
 double json_number(const struct json *v, double fallback) {
     if (!json_is_number(v)) return fallback;
+    if (v->type == JSON_BIG_INTEGER) return big_number(v);
     return v->type == JSON_INTEGER ? (double)v->integer : v->real;
 }
 
 int64_t json_integer(const struct json *v, int64_t fallback) {
-    if (!json_is_number(v)) return fallback;
+    if (!json_is_number(v) || v->type == JSON_BIG_INTEGER) return fallback;
     if (v->type == JSON_INTEGER) return v->integer;
     if (!(fabs(v->real) <= 0x1p62) || v->real != (double)(int64_t)v->real) return fallback;
     return (int64_t)v->real;
@@ -438,7 +459,7 @@ char *json_string_copy(struct arena *arena, const struct json *v) {
 }
 
 const char *json_type_name(const struct json *v) {
-    static const char *const names[] = {"null",     "false",    "true",     "an integer",
-                                        "a number", "a string", "an array", "an object"};
+    static const char *const names[] = {"null",     "false",    "true",      "an integer", "a number",
+                                        "a string", "an array", "an object", "an integer"};
     return v ? names[v->type] : "absent";
 }

@@ -16,17 +16,27 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum json_type { JSON_NULL, JSON_FALSE, JSON_TRUE, JSON_INTEGER, JSON_REAL, JSON_STRING, JSON_ARRAY, JSON_OBJECT };
+enum json_type {
+    JSON_NULL,
+    JSON_FALSE,
+    JSON_TRUE,
+    JSON_INTEGER,
+    JSON_REAL,
+    JSON_STRING,
+    JSON_ARRAY,
+    JSON_OBJECT,
+    JSON_BIG_INTEGER, /* only with JSON_PYTHON_INTEGERS */
+};
 
 struct json_member;
 
 struct json {
     enum json_type type;
-    uint32_t count; /* bytes of a string, items of an array, members of an object */
+    uint32_t count; /* bytes of a string or big integer, items of an array, members of an object */
     union {
-        int64_t integer;    /* JSON_INTEGER: a literal without fraction and exponent that fits */
-        double real;        /* JSON_REAL: every other number */
-        const char *string; /* not NUL-terminated */
+        int64_t integer;             /* JSON_INTEGER: a literal without fraction and exponent that fits */
+        double real;                 /* JSON_REAL: every other number */
+        const char *string;          /* not NUL-terminated; of a big integer the literal */
         const struct json *items;
         const struct json_member *members;
     };
@@ -42,6 +52,9 @@ enum {
     JSON_STRICT = 0,
     JSON_ALLOW_NAN = 1,         /* bare NaN, Infinity, -Infinity, as Python writes them */
     JSON_REJECT_DUPLICATES = 2, /* two equal keys in one object are an error */
+    /* Literals without fraction and exponent stay integers, as in Python: -0 is 0, and one beyond 64 bits is kept as
+     * text, a JSON_BIG_INTEGER (which counts as a number and is written back as it was). */
+    JSON_PYTHON_INTEGERS = 4,
 };
 
 /* Parses text[0 .. length) as one value with nothing but white space (and a leading byte order mark) around it.
@@ -55,7 +68,7 @@ const struct json *json_get(const struct json *object, const char *key);
 const struct json *json_at(const struct json *array, size_t index);
 
 static inline bool json_is_number(const struct json *v) {
-    return v && (v->type == JSON_INTEGER || v->type == JSON_REAL);
+    return v && (v->type == JSON_INTEGER || v->type == JSON_REAL || v->type == JSON_BIG_INTEGER);
 }
 static inline bool json_is_bool(const struct json *v) { return v && (v->type == JSON_FALSE || v->type == JSON_TRUE); }
 static inline bool json_is_string(const struct json *v) { return v && v->type == JSON_STRING; }
@@ -80,7 +93,7 @@ const char *json_type_name(const struct json *v);
 /* Writes one document into a buffer, setting commas and, with indent > 0, line breaks. Errors are the buffer's. */
 struct json_writer {
     struct buffer *out;
-    int indent; /* spaces for each level; 0 = one line, separators as in "a":1,"b":2 */
+    int indent;     /* spaces for each level; 0 = one line, separators as in "a":1,"b":2 */
     int depth;
     bool has_items; /* the innermost open container has one already */
     bool after_key;

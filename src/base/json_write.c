@@ -153,6 +153,7 @@ void json_write_value(struct json_writer *w, const struct json *value) {
     case JSON_INTEGER: json_write_integer(w, value->integer); return;
     case JSON_REAL: json_write_real(w, value->real); return;
     case JSON_STRING: json_write_string_n(w, value->string, value->count); return;
+    case JSON_BIG_INTEGER: json_write_raw(w, value->string, value->count); return;
     case JSON_ARRAY:
         json_begin_array(w);
         for (uint32_t i = 0; i < value->count; i++) json_write_value(w, &value->items[i]);

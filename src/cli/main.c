@@ -28,6 +28,8 @@ const struct command_info command_table[N_COMMANDS] = {
     [COMMAND_TOKENIZE] = {.name = "tokenize", .summary = "show how a text is cut into tokens", .run = command_tokenize},
     [COMMAND_DETOKENIZE] = {.name = "detokenize", .summary = "turn token ids into text", .positional = "ID ...",
                             .positional_option = OPT_IDS, .run = command_detokenize},
+    [COMMAND_APPLY_TEMPLATE] = {.name = "apply-template", .summary = "render a conversation with a chat template",
+                                .run = command_apply_template},
 };
 
 static void print_notice(void *context, enum log_level level, const char *line) {

@@ -17,8 +17,7 @@ static void values_are_read(void **state) {
     struct arena arena = {0};
     struct mx_error err;
     const struct json *v =
-        parse(&arena, " {\"a\": [1, -2.5, 1e3, true, false, null], \"b\": {\"c\": \"x\\ny\\u00e9\\ud83d\\ude00\"}} ", 0,
-              &err);
+        parse(&arena, " {\"a\": [1, -2.5, 1e3, true, false, null], \"b\": {\"c\": \"x\\ny\\u00e9\\ud83d\\ude00\"}} ", 0, &err);
     assert_non_null(v);
     const struct json *a = json_get(v, "a");
     assert_int_equal(a->count, 6);
@@ -37,15 +36,10 @@ static void numbers_are_exact(void **state) {
     static const struct {
         const char *text;
         double value;
-    } cases[] = {{"0.1", 0.1},
-                 {"123456789012345678901234567890", 123456789012345678901234567890.0},
-                 {"1e-400", 0.0},
-                 {"2.2250738585072011e-308", 2.2250738585072011e-308},
-                 {"9007199254740993", 9007199254740993.0},
-                 {"-0", -0.0},
-                 {"1.7976931348623157e308", 1.7976931348623157e308},
-                 {"0.000000000000000000000000000000000000001", 1e-39},
-                 {"9223372036854775808", 9223372036854775808.0}};
+    } cases[] = {{"0.1", 0.1}, {"123456789012345678901234567890", 123456789012345678901234567890.0},
+                 {"1e-400", 0.0}, {"2.2250738585072011e-308", 2.2250738585072011e-308},
+                 {"9007199254740993", 9007199254740993.0}, {"-0", -0.0}, {"1.7976931348623157e308", 1.7976931348623157e308},
+                 {"0.000000000000000000000000000000000000001", 1e-39}, {"9223372036854775808", 9223372036854775808.0}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         struct arena arena = {0};
         const struct json *v = parse(&arena, cases[i].text, 0, NULL);
@@ -86,6 +80,27 @@ static void python_words_only_where_allowed(void **state) {
     assert_non_null(v);
     assert_true(isnan(json_number(json_at(v, 0), 0)));
     assert_true(isinf(json_number(json_at(v, 1), 0)) && json_number(json_at(v, 2), 0) < 0);
+    arena_free(&arena);
+}
+
+static void big_integers_stay_integers_where_asked_for(void **state) {
+    (void)state;
+    struct arena arena = {0};
+    const char *text = "[18446744073709551615,-9223372036854775809,9223372036854775807,-0,-0.0]";
+    const struct json *v = parse(&arena, text, JSON_PYTHON_INTEGERS, NULL);
+    assert_non_null(v);
+    assert_int_equal(json_at(v, 0)->type, JSON_BIG_INTEGER);
+    assert_true(json_number(json_at(v, 0), 0) == 18446744073709551616.0);
+    assert_true(json_number(json_at(v, 1), 0) == -9223372036854775808.0);
+    assert_int_equal(json_integer(json_at(v, 1), 7), 7);
+    assert_int_equal(json_at(v, 2)->type, JSON_INTEGER);
+    assert_int_equal(json_at(v, 3)->type, JSON_INTEGER);
+    assert_int_equal(json_at(v, 4)->type, JSON_REAL);
+    struct buffer out = {0};
+    struct json_writer w = {.out = &out};
+    json_write_value(&w, json_at(v, 0));
+    assert_string_equal(out.data, "18446744073709551615");
+    buffer_free(&out);
     arena_free(&arena);
 }
 
@@ -131,12 +146,9 @@ static void written_text_reads_back(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(values_are_read),
-        cmocka_unit_test(numbers_are_exact),
-        cmocka_unit_test(errors_name_line_and_column),
-        cmocka_unit_test(python_words_only_where_allowed),
-        cmocka_unit_test(duplicate_keys),
-        cmocka_unit_test(depth_is_bounded),
+        cmocka_unit_test(values_are_read), cmocka_unit_test(numbers_are_exact),
+        cmocka_unit_test(errors_name_line_and_column), cmocka_unit_test(python_words_only_where_allowed),
+        cmocka_unit_test(big_integers_stay_integers_where_asked_for), cmocka_unit_test(duplicate_keys), cmocka_unit_test(depth_is_bounded),
         cmocka_unit_test(written_text_reads_back),
     };
     return cmocka_run_group_tests_name("json", tests, NULL, NULL);

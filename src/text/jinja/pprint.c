@@ -1,0 +1,113 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Python's pprint in 80 columns: a container that does not fit into a line has an item a line; dicts are sorted. */
+#include "text/jinja/builtins.h"
+
+#include "text/jinja/print.h"
+#include "text/jinja/sort.h"
+#include "text/jinja/text.h"
+
+#define WIDTH 80
+
+static bool print_sorted(struct jinja_run *run, struct jv v, int depth, struct buffer *out);
+
+static struct jinja_entry *entries_of(struct jinja_run *run, const struct jinja_dict *dict) {
+    struct jinja_entry *sorted = jinja_sorted_entries(run, dict);
+    if (sorted || run->failure->kind != JINJA_TYPE) return sorted;
+    jinja_failure_free(run->failure); /* keys without an order stay in theirs */
+    return dict->entries;
+}
+
+static bool print_items(struct jinja_run *run, const struct jinja_list *list, int depth, struct buffer *out) {
+    for (size_t i = 0; i < list->n; i++)
+        if ((i && !jinja_puts(run, out, ", ")) || !print_sorted(run, list->items[i], depth + 1, out)) return false;
+    return true;
+}
+
+/* repr with sorted dicts, in one line. */
+static bool print_sorted(struct jinja_run *run, struct jv v, int depth, struct buffer *out) {
+    if (depth > JINJA_MAX_NESTING) return jinja_raise(run, JINJA_LIMIT, "values are nested too deeply");
+    if (jv_is_sequence(v)) {
+        bool is_list = v.type == JV_LIST;
+        return jinja_puts(run, out, is_list ? "[" : "(") && print_items(run, v.list, depth, out) &&
+               jinja_puts(run, out,
+                          is_list          ? "]"
+                          : v.list->n == 1 ? ",)"
+                                           : ")");
+    }
+    if (v.type != JV_DICT) return jinja_print_repr(run, v, out);
+    struct jinja_entry *entries = entries_of(run, v.dict);
+    if (!entries && v.dict->n) return false;
+    if (!jinja_puts(run, out, "{")) return false;
+    for (size_t i = 0; i < v.dict->n; i++)
+        if ((i && !jinja_puts(run, out, ", ")) || !print_sorted(run, entries[i].key, depth + 1, out) ||
+            !jinja_puts(run, out, ": ") || !print_sorted(run, entries[i].value, depth + 1, out))
+            return false;
+    return jinja_puts(run, out, "}");
+}
+
+/* `indent` columns stand before the value, `allowance` characters must follow it in its last line. */
+static bool print_value(struct jinja_run *run, struct jv v, int64_t indent, int64_t allowance, int depth,
+                        struct buffer *out);
+
+static bool new_line(struct jinja_run *run, int64_t indent, struct buffer *out) {
+    if (!jinja_puts(run, out, ",\n")) return false;
+    for (int64_t i = 0; i < indent; i++)
+        if (!jinja_puts(run, out, " ")) return false;
+    return true;
+}
+
+static bool print_list(struct jinja_run *run, struct jv v, int64_t indent, int64_t allowance, int depth,
+                       struct buffer *out) {
+    const char *close = v.type == JV_LIST ? "]" : v.list->n == 1 ? ",)" : ")";
+    if (!jinja_puts(run, out, v.type == JV_LIST ? "[" : "(")) return false;
+    for (size_t i = 0; i < v.list->n; i++) {
+        bool is_last = i + 1 == v.list->n;
+        if ((i && !new_line(run, indent + 1, out)) ||
+            !print_value(run, v.list->items[i], indent + 1, is_last ? allowance + (int64_t)strlen(close) : 1, depth,
+                         out))
+            return false;
+    }
+    return jinja_puts(run, out, close);
+}
+
+static bool print_dict(struct jinja_run *run, struct jv v, int64_t indent, int64_t allowance, int depth,
+                       struct buffer *out) {
+    struct jinja_entry *entries = entries_of(run, v.dict);
+    if ((!entries && v.dict->n) || !jinja_puts(run, out, "{")) return false;
+    for (size_t i = 0; i < v.dict->n; i++) {
+        bool is_last = i + 1 == v.dict->n;
+        size_t start;
+        if (i && !new_line(run, indent + 1, out)) return false;
+        start = out->length;
+        if (!print_sorted(run, entries[i].key, depth, out) || !jinja_puts(run, out, ": ")) return false;
+        struct jinja_text key = {.data = out->data + start, .length = out->length - start, .n_chars = JINJA_UNCOUNTED};
+        int64_t column = indent + 1 + (int64_t)jinja_text_count(&key);
+        if (!print_value(run, entries[i].value, column, is_last ? allowance + 1 : 1, depth, out)) return false;
+    }
+    return jinja_puts(run, out, "}");
+}
+
+static bool print_value(struct jinja_run *run, struct jv v, int64_t indent, int64_t allowance, int depth,
+                        struct buffer *out) {
+    size_t start = out->length;
+    if (depth > JINJA_MAX_NESTING || ++run->depth > JINJA_MAX_DEPTH)
+        return jinja_raise(run, JINJA_LIMIT, "values are nested too deeply");
+    bool ok = print_sorted(run, v, depth, out);
+    struct jinja_text line = {.data = out->data + start, .length = out->length - start, .n_chars = JINJA_UNCOUNTED};
+    bool is_container = (jv_is_sequence(v) && v.list->n) || (v.type == JV_DICT && v.dict->n);
+    if (ok && is_container && (int64_t)jinja_text_count(&line) > WIDTH - indent - allowance) {
+        out->length = start;
+        ok = v.type == JV_DICT ? print_dict(run, v, indent, allowance, depth + 1, out)
+                               : print_list(run, v, indent, allowance, depth + 1, out);
+    }
+    run->depth--;
+    return ok;
+}
+
+JINJA_BUILTIN(filter_pprint) {
+    (void)args;
+    struct buffer out = {0};
+    bool ok = print_value(run, self, 0, 0, 0, &out) && jinja_string_take(run, &out, 0, result);
+    buffer_free(&out);
+    return ok;
+}
