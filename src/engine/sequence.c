@@ -46,17 +46,18 @@ static void drop_pages(struct sequence *s, size_t g, uint32_t from, uint32_t to)
     }
 }
 
-static void snapshot_free(struct sequence *s, struct snapshot *snap) {
-    size_t n = s->model->graph.n_groups;
-    ref_pool_drop(&s->model->store.states, snap->state);
+void snapshot_release(struct snapshot *snap, struct model *m) {
+    size_t n = m->graph.n_groups;
+    ref_pool_drop(&m->store.states, snap->state);
     for (size_t g = 0; g < n && snap->pages; g++) {
         for (uint32_t p = 0; snap->pages[g] && p < snap->n_pages[g]; p++)
-            ref_pool_drop(&s->model->store.pages[g], snap->pages[g][p]);
+            ref_pool_drop(&m->store.pages[g], snap->pages[g][p]);
         free(snap->pages[g]);
     }
     free(snap->pages);
     free(snap->first_page);
     free(snap->n_pages);
+    *snap = (struct snapshot){.state = NO_SLOT};
 }
 
 void sequence_clear(struct sequence *s) {
@@ -64,7 +65,7 @@ void sequence_clear(struct sequence *s) {
         if (s->tables[g]) drop_pages(s, g, 0, s->table_pages);
         if (s->first_page) s->first_page[g] = 0;
     }
-    for (size_t i = 0; i < s->n_snapshots; i++) snapshot_free(s, &s->snapshots[i]);
+    for (size_t i = 0; i < s->n_snapshots; i++) snapshot_release(&s->snapshots[i], s->model);
     s->n_snapshots = 0;
     if (s->model) ref_pool_drop(&s->model->store.states, s->state);
     s->state = NO_SLOT;
@@ -179,11 +180,11 @@ void sequence_truncate(struct sequence *s, uint32_t n_cells) {
             sequence_clear(s);
     }
     while (s->n_snapshots && s->snapshots[s->n_snapshots - 1].n_cells > s->n_cells)
-        snapshot_free(s, &s->snapshots[--s->n_snapshots]);
+        snapshot_release(&s->snapshots[--s->n_snapshots], s->model);
 }
 
 /* References to the pages of a windowed group that are there now. */
-static bool keep_pages(struct sequence *s, struct snapshot *snap, size_t g) {
+static bool keep_pages(const struct sequence *s, struct snapshot *snap, size_t g) {
     uint32_t end = pages_of(s->n_cells), first = s->first_page[g];
     if (s->model->graph.groups[g].policy == CACHE_FULL) return true;
     snap->pages[g] = array_alloc(end - first, sizeof **snap->pages);
@@ -197,33 +198,56 @@ static bool keep_pages(struct sequence *s, struct snapshot *snap, size_t g) {
     return true;
 }
 
-bool sequence_snapshot(struct sequence *s) {
+bool snapshot_take(struct snapshot *snap, const struct sequence *s) {
     size_t n = s->model->graph.n_groups;
+    *snap = (struct snapshot){.n_cells = s->n_cells, .state = NO_SLOT};
+    snap->pages = array_calloc(n, sizeof *snap->pages);
+    snap->first_page = array_calloc(n, sizeof *snap->first_page);
+    snap->n_pages = array_calloc(n, sizeof *snap->n_pages);
+    bool ok = snap->pages && snap->first_page && snap->n_pages;
+    if (ok && s->state != NO_SLOT) ok = (snap->state = ref_pool_take(&s->model->store.states)) != NO_SLOT;
+    for (size_t g = 0; g < n && ok; g++) ok = keep_pages(s, snap, g);
+    if (!ok) {
+        snapshot_release(snap, s->model);
+        return false;
+    }
+    if (snap->state != NO_SLOT) s->model->backend->copy_state(s->model->compiled, snap->state, s->state);
+    return true;
+}
+
+bool sequence_snapshot(struct sequence *s) {
     if (sequence_is_random_access(s->model) || !s->n_cells) return true;
     if (s->n_snapshots && s->snapshots[s->n_snapshots - 1].n_cells == s->n_cells) return true;
     if (!array_reserve(&s->snapshots, &s->snapshots_capacity, s->n_snapshots + 1, sizeof *s->snapshots)) return false;
-    struct snapshot snap = {.n_cells = s->n_cells, .state = NO_SLOT};
-    if (s->state != NO_SLOT) {
-        snap.state = ref_pool_take(&s->model->store.states);
-        if (snap.state == NO_SLOT) return false;
+    if (!snapshot_take(&s->snapshots[s->n_snapshots], s)) return false;
+    s->n_snapshots++;
+    return true;
+}
+
+bool sequence_adopt(struct sequence *s, uint32_t *const *pages, uint32_t n_pages, const struct snapshot *snap) {
+    struct store *store = &s->model->store;
+    if (snap && snap->state != NO_SLOT) {
+        if (s->state == NO_SLOT) s->state = ref_pool_take(&store->states);
+        if (s->state == NO_SLOT) return false;
+        s->model->backend->copy_state(s->model->compiled, s->state, snap->state);
     }
-    snap.pages = array_calloc(n, sizeof *snap.pages);
-    snap.first_page = array_calloc(n, sizeof *snap.first_page);
-    snap.n_pages = array_calloc(n, sizeof *snap.n_pages);
-    bool ok = snap.pages && snap.first_page && snap.n_pages;
-    for (size_t g = 0; g < n && ok; g++) ok = keep_pages(s, &snap, g);
-    if (!ok) {
-        snapshot_free(s, &snap);
-        return false;
+    for (size_t g = 0; g < s->model->graph.n_groups; g++) {
+        bool is_full = s->model->graph.groups[g].policy == CACHE_FULL;
+        uint32_t first = is_full ? 0 : snap->first_page[g], n = is_full ? n_pages : snap->n_pages[g];
+        s->first_page[g] = first;
+        for (uint32_t p = 0; p < n; p++) {
+            uint32_t page = is_full ? pages[g][p] : snap->pages[g][p];
+            s->tables[g][first + p] = page;
+            ref_pool_share(&store->pages[g], page);
+        }
     }
-    if (snap.state != NO_SLOT) s->model->backend->copy_state(s->model->compiled, snap.state, s->state);
-    s->snapshots[s->n_snapshots++] = snap;
+    s->n_cells = n_pages * PAGE_CELLS;
     return true;
 }
 
 bool sequence_drop_snapshot(struct sequence *s) {
     if (!s->n_snapshots) return false;
-    snapshot_free(s, &s->snapshots[0]);
+    snapshot_release(&s->snapshots[0], s->model);
     s->n_snapshots--;
     memmove(s->snapshots, s->snapshots + 1, s->n_snapshots * sizeof *s->snapshots);
     return true;

@@ -10,12 +10,17 @@
 #include "engine/model.h"
 
 struct snapshot {
-    uint32_t n_cells; /* cells before it */
-    uint32_t state;   /* slot, or NO_SLOT */
-    uint32_t *
-        *pages; /* [groups] references to the pages of windowed groups that a token at n_cells sees; NULL = none */
+    uint32_t n_cells;               /* cells before it */
+    uint32_t state;                 /* slot, or NO_SLOT */
+    uint32_t **pages;               /* [groups] references to pages of windowed groups that a token at n_cells sees */
     uint32_t *first_page, *n_pages; /* [groups] */
 };
+
+/* Snapshots outside a sequence (a prefix cache keeps them). snapshot_take: of the sequence as it is; false when no slot or
+ * memory is free. */
+struct sequence;
+bool snapshot_take(struct snapshot *snapshot, const struct sequence *sequence);
+void snapshot_release(struct snapshot *snapshot, struct model *model);
 
 struct sequence {
     struct model *model;
@@ -50,6 +55,10 @@ void sequence_truncate(struct sequence *sequence, uint32_t n_cells);
 bool sequence_snapshot(struct sequence *sequence);
 /* Drops the oldest snapshot; false when there is none. */
 bool sequence_drop_snapshot(struct sequence *sequence);
+
+/* Fills an empty sequence with cells that are elsewhere too: n_pages full pages of each group without windows (pages[g][p];
+ * references are added) and, for models that need one, a snapshot at n_pages * 64 cells. False when no slot is free. */
+bool sequence_adopt(struct sequence *sequence, uint32_t *const *pages, uint32_t n_pages, const struct snapshot *snapshot);
 
 /* Gives everything back; n_cells becomes 0. */
 void sequence_clear(struct sequence *sequence);
