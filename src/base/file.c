@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/file.h"
 
+#include "base/clock.h"
 #include "base/memory.h"
+#include "base/rng.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -189,17 +191,27 @@ static bool write_all(int fd, const char *data, size_t length) {
     return true;
 }
 
+/* Opens a new file beside path, with the permissions that any new file gets. mkstemp would give 0600, and the umask
+ * that says what to widen it to cannot be read without setting it for every thread. */
+static int open_temporary(const char *path, char *temporary, size_t room) {
+    uint64_t state = clock_now_ns() ^ (uint64_t)getpid() << 32 ^ (uint64_t)(uintptr_t)temporary;
+    int fd = -1;
+    for (int attempt = 0; fd < 0 && attempt < 100; attempt++) {
+        snprintf(temporary, room, "%s.%012llx", path, (unsigned long long)(rng_next(&state) >> 16));
+        fd = open(temporary, O_CREAT | O_EXCL | O_WRONLY | O_CLOEXEC, 0666);
+        if (fd < 0 && errno != EEXIST) break;
+    }
+    return fd;
+}
+
 bool file_write_atomic(const char *path, const void *data, size_t length, struct mx_error *err) {
     size_t room = strlen(path) + 16;
     char *temporary = malloc(room);
     if (!temporary) return error_memory(err, path);
-    snprintf(temporary, room, "%s.XXXXXX", path);
-    int fd = mkstemp(temporary);
+    int fd = open_temporary(path, temporary, room);
     bool ok = fd >= 0;
     if (ok) {
-        mode_t mask = umask(0);
-        umask(mask);
-        ok = write_all(fd, data, length) && fchmod(fd, 0666 & ~mask) == 0 && fsync(fd) == 0;
+        ok = write_all(fd, data, length) && fsync(fd) == 0;
         if (close(fd) != 0) ok = false;
         ok = ok && rename(temporary, path) == 0;
     }

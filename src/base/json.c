@@ -309,7 +309,7 @@ static bool open_container(struct parser *p) {
 static bool close_container(struct parser *p, struct json *value) {
     struct container c = p->stack[--p->depth];
     size_t n = p->n_pending - c.first;
-    const struct json_member *children = p->pending + c.first;
+    const struct json_member *children = n ? p->pending + c.first : NULL;
     if (n > UINT32_MAX) return fail(p, "more than 2^32 items");
     value->type = c.is_object ? JSON_OBJECT : JSON_ARRAY;
     value->count = (uint32_t)n;

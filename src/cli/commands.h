@@ -22,5 +22,6 @@ int command_inspect(const struct options *options);
 int command_arch(const struct options *options);
 int command_perplexity(const struct options *options);
 int command_apply_template(const struct options *options);
+int command_parse_reply(const struct options *options);
 
 #endif

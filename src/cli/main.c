@@ -33,6 +33,9 @@ const struct command_info command_table[N_COMMANDS] = {
                             .positional_option = OPT_IDS, .run = command_detokenize},
     [COMMAND_APPLY_TEMPLATE] = {.name = "apply-template", .summary = "render a conversation with a chat template",
                                 .run = command_apply_template},
+    [COMMAND_PARSE_REPLY] = {.name = "parse-reply",
+                             .summary = "split a model's output into content, reasoning and tool calls",
+                             .run = command_parse_reply},
 };
 
 static void print_notice(void *context, enum log_level level, const char *line) {
