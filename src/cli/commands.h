@@ -20,8 +20,10 @@ int command_logits(const struct options *options);
 int command_synth(const struct options *options);
 int command_inspect(const struct options *options);
 int command_arch(const struct options *options);
+int command_generate(const struct options *options);
+int command_run(const struct options *options);
+int command_parse_reply(const struct options *options);
 int command_perplexity(const struct options *options);
 int command_apply_template(const struct options *options);
-int command_parse_reply(const struct options *options);
 
 #endif

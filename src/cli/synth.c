@@ -283,6 +283,6 @@ int command_synth(const struct options *options) {
     bool ok = config && out;
     if (!ok) error_set(&err, ERROR_USAGE, "synth needs --config FILE and -o DIR");
     ok = ok &&
-         synth_write(config, options_text(options, OPT_QUANT), (uint64_t)options_integer(options, OPT_SEED), out, &err);
+         synth_write(config, options_text(options, OPT_QUANT), (uint64_t)options_integer(options, OPT_SYNTH_SEED), out, &err);
     return ok ? 0 : command_fail(&err);
 }
