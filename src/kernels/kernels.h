@@ -65,7 +65,7 @@ static inline struct q8 q8_view(const void *row, uint32_t n) {
 /* y[r][o] = sum over k of weight[o][k] * x[r][k], for every row o of the run and every activation row r. */
 struct matmul_job {
     const struct weight_rows *weights;
-    const void *x;         /* rows in the form that the kernel wants, 64-byte aligned */
+    const void *x; /* rows in the form that the kernel wants, 64-byte aligned */
     size_t x_row_bytes;
     const uint32_t *x_ids; /* row r is x row x_ids[r]; NULL = r */
     float *y;              /* result (r, o) goes to y[y_ids[r] * y_stride + o] */
@@ -101,8 +101,8 @@ enum kv_format { KV_F16, KV_F32, N_KV_FORMATS };
 struct attention_job {
     enum kv_format format;
     uint32_t n_queries, key_dim, value_dim;
-    const float *const *q; /* [n_queries] pointers to key_dim values */
-    float *const *out;     /* [n_queries] pointers to value_dim results */
+    const float *const *q;                 /* [n_queries] pointers to key_dim values */
+    float *const *out;                     /* [n_queries] pointers to value_dim results */
     const uint32_t *first_cell, *end_cell; /* [n_queries] */
     const void *const *key_pages;          /* indexed by cell / 64 */
     const void *const *value_pages;
@@ -138,7 +138,7 @@ struct conv_job {
  * y_p = fma(d, x_p, dot(S_p, C)). */
 struct mamba2_job {
     uint32_t head_dim, state_dim;
-    const float *x;    /* [head_dim] */
+    const float *x;     /* [head_dim] */
     const float *b, *c; /* [state_dim] */
     float dt, a, d;
     float *state; /* [head_dim][state_dim] */
@@ -171,6 +171,19 @@ enum unary {
     N_UNARY,
 };
 
+/* ---- rows of logits, for sampling ---- */
+
+/* Work on a row is counted in chunks of 512 values; a chunk holds 16 interleaved blocks of 32: block l takes the
+ * indices l mod 16. */
+enum { ROW_CHUNK = 512, ROW_LANES = 16 };
+
+static inline uint32_t row_chunks(uint32_t n) { return (n + ROW_CHUNK - 1) / ROW_CHUNK; }
+
+struct row_split {
+    double above, from_low; /* sums of the weights with key > high, and with key >= low */
+    uint32_t n_above, n_from_low;
+};
+
 /* ---- the table ---- */
 
 enum kernel_tier { TIER_REF, TIER_AVX2, TIER_AVX512, TIER_NEON, N_TIERS };
@@ -187,7 +200,8 @@ enum kernel_tier { TIER_REF, TIER_AVX2, TIER_AVX512, TIER_NEON, N_TIERS };
     /* y = x * (1 / sqrt(dot(x, x) / n + eps)) * weight; weight may be NULL (ones) */                                  \
     KERNEL(rms_norm, void, (const float *x, const float *weight, float eps, uint32_t n, float *y))                     \
     /* mean and variance by the 16-lane rule, d = x - mean; y = d / sqrt(var + eps) * weight + bias (either NULL) */   \
-    KERNEL(layer_norm, void, (const float *x, const float *weight, const float *bias, float eps, uint32_t n, float *y)) \
+    KERNEL(layer_norm, void,                                                                                           \
+           (const float *x, const float *weight, const float *bias, float eps, uint32_t n, float *y))                  \
     KERNEL(add, void, (const float *a, const float *b, uint32_t n, float *y))                                          \
     KERNEL(multiply, void, (const float *a, const float *b, uint32_t n, float *y))                                     \
     KERNEL(scale, void, (const float *x, float factor, uint32_t n, float *y))                                          \
@@ -201,22 +215,36 @@ enum kernel_tier { TIER_REF, TIER_AVX2, TIER_AVX512, TIER_NEON, N_TIERS };
     KERNEL(rope_halves, void, (const float *x, const float *cosine, const float *sine, uint32_t n, float *y))          \
     KERNEL(rope_pairs, void, (const float *x, const float *cosine, const float *sine, uint32_t n, float *y))           \
     /* cos and sin of the f32 angles position * inverse_frequency[i], times factor, i < n */                           \
-    KERNEL(rope_angles, void, (float position, const float *inverse_frequency, uint32_t n, float factor,               \
-                               float *cosine, float *sine))                                                            \
+    KERNEL(rope_angles, void,                                                                                          \
+           (float position, const float *inverse_frequency, uint32_t n, float factor, float *cosine, float *sine))     \
     /* one cell of a page: key[key_dim] into column `cell` of [key_dim][64], value[value_dim] into row `cell` */       \
-    KERNEL(kv_store, void, (enum kv_format format, const float *key, uint32_t key_dim, const float *value,             \
-                            uint32_t value_dim, uint32_t cell, void *key_page, void *value_page))                      \
+    KERNEL(kv_store, void,                                                                                             \
+           (enum kv_format format, const float *key, uint32_t key_dim, const float *value, uint32_t value_dim,         \
+            uint32_t cell, void *key_page, void *value_page))                                                          \
     KERNEL(attention, void, (const struct attention_job *job))                                                         \
     KERNEL(conv, void, (const struct conv_job *job))                                                                   \
     KERNEL(mamba2, void, (const struct mamba2_job *job))                                                               \
     KERNEL(delta, void, (const struct delta_job *job))                                                                 \
-    KERNEL(matmul_exact, void, (const struct matmul_job *job)) /* any format; x f32, weights as dequantize_row */
+    KERNEL(matmul_exact, void, (const struct matmul_job *job)) /* any format; x f32, weights as dequantize_row */      \
+    /* x = logits, but -inf for NaN and the largest finite number for +inf */                                          \
+    KERNEL(row_load, void, (const float *logits, uint32_t n, float *x))                                                \
+    /* the largest value of each block: maxima[16 * chunk + block], -inf for empty blocks; x holds no NaN */           \
+    KERNEL(row_maxima, void, (const float *x, uint32_t n, float *maxima))                                              \
+    /* w = exp((x - shift) * scale), sums[chunk] = their sum in f64 */                                                 \
+    KERNEL(row_weights, void, (const float *x, float shift, float scale, uint32_t n, float *w, double *sums))          \
+    KERNEL(row_split, void,                                                                                            \
+           (const float *key, const float *w, uint32_t n, float high, float low, struct row_split *split))             \
+    /* the indices from first to below end with low <= key <= high, ascending; their number */                         \
+    KERNEL(row_find, uint32_t,                                                                                         \
+           (const float *key, uint32_t first, uint32_t end, float high, float low, uint32_t *found))                   \
+    /* x = -inf where key < value */                                                                                   \
+    KERNEL(row_keep, void, (const float *key, float value, uint32_t n, float *x))
 
 enum kernel_id {
 #define KERNEL_ID(name, result, arguments) KERNEL_##name,
     KERNELS(KERNEL_ID)
 #undef KERNEL_ID
-    KERNEL_matmul, /* + the weight format */
+        KERNEL_matmul, /* + the weight format */
     N_KERNELS = KERNEL_matmul + N_WEIGHT_FORMATS,
 };
 
@@ -225,7 +253,7 @@ struct kernels {
     KERNELS(KERNEL_POINTER)
 #undef KERNEL_POINTER
     void (*matmul[N_WEIGHT_FORMATS])(const struct matmul_job *job); /* precision fast */
-    uint8_t tier[N_KERNELS]; /* enum kernel_tier: who supplied each entry */
+    uint8_t tier[N_KERNELS];                                        /* enum kernel_tier: who supplied each entry */
 };
 
 /* Sets an entry and remembers its tier; for the tiers' own fill functions. */
