@@ -171,6 +171,19 @@ enum unary {
     N_UNARY,
 };
 
+/* ---- rows of logits, for sampling ---- */
+
+/* Work on a row is counted in chunks of 512 values; a chunk holds 16 interleaved blocks of 32: block l takes the
+ * indices l mod 16. */
+enum { ROW_CHUNK = 512, ROW_LANES = 16 };
+
+static inline uint32_t row_chunks(uint32_t n) { return (n + ROW_CHUNK - 1) / ROW_CHUNK; }
+
+struct row_split {
+    double above, from_low; /* sums of the weights with key > high, and with key >= low */
+    uint32_t n_above, n_from_low;
+};
+
 /* ---- the table ---- */
 
 enum kernel_tier { TIER_REF, TIER_AVX2, TIER_AVX512, TIER_NEON, N_TIERS };
@@ -212,7 +225,20 @@ enum kernel_tier { TIER_REF, TIER_AVX2, TIER_AVX512, TIER_NEON, N_TIERS };
     KERNEL(conv, void, (const struct conv_job *job))                                                                   \
     KERNEL(mamba2, void, (const struct mamba2_job *job))                                                               \
     KERNEL(delta, void, (const struct delta_job *job))                                                                 \
-    KERNEL(matmul_exact, void, (const struct matmul_job *job)) /* any format; x f32, weights as dequantize_row */
+    KERNEL(matmul_exact, void, (const struct matmul_job *job)) /* any format; x f32, weights as dequantize_row */      \
+    /* x = logits, but -inf for NaN and the largest finite number for +inf */                                          \
+    KERNEL(row_load, void, (const float *logits, uint32_t n, float *x))                                                \
+    /* the largest value of each block: maxima[16 * chunk + block], -inf for empty blocks; x holds no NaN */           \
+    KERNEL(row_maxima, void, (const float *x, uint32_t n, float *maxima))                                              \
+    /* w = exp((x - shift) * scale), sums[chunk] = their sum in f64 */                                                 \
+    KERNEL(row_weights, void, (const float *x, float shift, float scale, uint32_t n, float *w, double *sums))          \
+    KERNEL(row_split, void,                                                                                            \
+           (const float *key, const float *w, uint32_t n, float high, float low, struct row_split *split))             \
+    /* the indices from first to below end with low <= key <= high, ascending; their number */                         \
+    KERNEL(row_find, uint32_t,                                                                                         \
+           (const float *key, uint32_t first, uint32_t end, float high, float low, uint32_t *found))                   \
+    /* x = -inf where key < value */                                                                                   \
+    KERNEL(row_keep, void, (const float *key, float value, uint32_t n, float *x))
 
 enum kernel_id {
 #define KERNEL_ID(name, result, arguments) KERNEL_##name,
