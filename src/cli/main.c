@@ -9,7 +9,15 @@
 #include <string.h>
 
 const struct command_info command_table[N_COMMANDS] = {
-    [COMMAND_GENERATE] = {.name = "generate", .aliases = "gen", .summary = "generate text for one prompt"},
+    [COMMAND_GENERATE] = {.name = "generate",
+                          .aliases = "gen",
+                          .summary = "generate text for one prompt",
+                          .run = command_generate},
+    [COMMAND_RUN] = {.name = "run",
+                     .summary = "chat with a model on the terminal",
+                     .run = command_run,
+                     .positional = "DIR",
+                     .positional_option = OPT_MODEL},
     [COMMAND_LOGITS] = {.name = "logits",
                         .summary = "print logits, for comparing with a reference",
                         .run = command_logits},

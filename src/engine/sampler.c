@@ -47,9 +47,9 @@ static uint64_t window_of(bool is_on, int64_t last_n) {
     return last_n < 0 ? HISTORY_ALL : (uint64_t)last_n;
 }
 
-static bool history_prepare(struct sampler *s) {
+static bool token_history_prepare(struct sampler *s) {
     const struct sampling_params *p = &s->params;
-    struct history *h = &s->history;
+    struct token_history *h = &s->history;
     h->vocab_size = s->vocab_size;
     h->windows[WINDOW_REPETITION] = window_of(p->repetition_penalty != 1, p->repetition_last_n);
     h->windows[WINDOW_PRESENCE] = window_of(p->presence_penalty != 0, p->presence_last_n);
@@ -58,7 +58,7 @@ static bool history_prepare(struct sampler *s) {
     h->keep = window_of(has_dry(p), p->dry_last_n);
     uint64_t loop = loop_stop_window((uint64_t)p->loop_max_pattern, (uint64_t)p->loop_min_count);
     if (loop > h->keep) h->keep = loop;
-    return history_init(h);
+    return token_history_init(h);
 }
 
 static bool copy_ids(struct sampler *s, const struct sampler_tokens *tokens) {
@@ -108,7 +108,7 @@ bool sampler_init(struct sampler *s, const struct sampling_params *params, uint3
     s->adaptive_weight = 1 / (1 - s->params.adaptive_decay);
     s->adaptive_sum = params->adaptive_target * s->adaptive_weight;
     s->pending.token = SAMPLE_NONE;
-    if (copy_ids(s, tokens) && copy_biases(s, tokens) && history_prepare(s)) return true;
+    if (copy_ids(s, tokens) && copy_biases(s, tokens) && token_history_prepare(s)) return true;
     sampler_free(s);
     return error_memory(err, "sampling");
 }
@@ -117,7 +117,7 @@ void sampler_free(struct sampler *s) {
     free(s->spared_ids);
     free(s->biases);
     free(s->repeats);
-    history_free(&s->history);
+    token_history_free(&s->history);
     memset(s, 0, sizeof *s);
 }
 
@@ -127,7 +127,7 @@ bool sampler_fork(struct sampler *copy, const struct sampler *s, uint32_t choice
     copy->repeats = array_alloc(s->repeats_capacity, sizeof *s->repeats);
     copy->spared_ids = array_alloc(s->n_spared_ids, sizeof *s->spared_ids);
     copy->biases = array_alloc(s->n_biases, sizeof *s->biases);
-    if (!copy->repeats || !copy->spared_ids || !copy->biases || !history_copy(&copy->history, &s->history)) {
+    if (!copy->repeats || !copy->spared_ids || !copy->biases || !token_history_copy(&copy->history, &s->history)) {
         sampler_free(copy);
         return error_memory(err, "sampling");
     }
@@ -148,7 +148,7 @@ static size_t dry_length(const struct sampler *s) {
 }
 
 static bool reserve(struct sampler *s, size_t n) {
-    if (!history_reserve(&s->history, n)) return false;
+    if (!token_history_reserve(&s->history, n)) return false;
     return !has_dry(&s->params) ||
            array_reserve(&s->repeats, &s->repeats_capacity, s->history.capacity, sizeof *s->repeats);
 }
@@ -158,7 +158,7 @@ bool sampler_reserve(struct sampler *s, size_t n, struct mx_error *err) {
 }
 
 static bool push(struct sampler *s, uint32_t token, bool is_prompt) {
-    if (token < s->vocab_size) return history_push(&s->history, token, is_prompt);
+    if (token < s->vocab_size) return token_history_push(&s->history, token, is_prompt);
     s->history.position++;
     return true;
 }

@@ -12,7 +12,7 @@
 #define MLXCEL_ENGINE_SAMPLER_H
 
 #include "engine/candidates.h"
-#include "engine/history.h"
+#include "engine/token_history.h"
 #include "engine/sampler_dry.h"
 #include "engine/sampling.h"
 
@@ -47,7 +47,7 @@ struct sampler {
     struct logit_bias *biases; /* logit_bias, and suppressed ids as bans */
     size_t n_biases;
     const struct dry_breakers *breakers;
-    struct history history;
+    struct token_history history;
     uint32_t *repeats; /* scratch of DRY, one for each token that the history can hold */
     size_t repeats_capacity;
     uint64_t seed; /* as used: params.seed, or drawn where that is -1 */

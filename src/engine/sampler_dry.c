@@ -9,7 +9,7 @@
 
 /* ---- breakers ---- */
 
-bool dry_breakers_add(struct dry_breakers *b, struct token_span sequence, struct mx_error *err) {
+bool dry_breakers_add(struct dry_breakers *b, struct breaker_ids sequence, struct mx_error *err) {
     if (!sequence.n) return true;
     size_t n_tail = sequence.n - 1 < DRY_BREAKER_TAIL ? sequence.n - 1 : DRY_BREAKER_TAIL;
     if (!array_reserve(&b->breakers, &b->capacity, b->n + 1, sizeof *b->breakers) ||
@@ -46,12 +46,12 @@ static bool contains(struct byte_span text, struct byte_span part) {
 static bool add_piece(struct dry_breakers *b, struct byte_span string, uint32_t token, struct byte_span piece,
                       dry_encode encode, void *context, struct mx_error *err) {
     uint32_t ids[1 + DRY_BREAKER_TAIL] = {token};
-    if (contains(piece, string)) return dry_breakers_add(b, (struct token_span){ids, 1}, err);
+    if (contains(piece, string)) return dry_breakers_add(b, (struct breaker_ids){ids, 1}, err);
     size_t longest = piece.n < string.n ? piece.n : string.n - 1;
     for (size_t n = longest; n > 0; n--) {
         if (memcmp(piece.bytes + piece.n - n, string.bytes, n)) continue;
         size_t n_tail = encode(context, string.bytes + n, string.n - n, ids + 1, DRY_BREAKER_TAIL);
-        if (n_tail && !dry_breakers_add(b, (struct token_span){ids, 1 + n_tail}, err)) return false;
+        if (n_tail && !dry_breakers_add(b, (struct breaker_ids){ids, 1 + n_tail}, err)) return false;
     }
     return true;
 }

@@ -15,7 +15,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-struct token_span {
+struct breaker_ids {
     const uint32_t *tokens;
     size_t n;
 };
@@ -35,7 +35,7 @@ struct dry_breakers {
 
 /* A zeroed struct holds no breakers. Adds one sequence; an empty one is ignored. Call dry_breakers_finish after the
  * last. */
-bool dry_breakers_add(struct dry_breakers *b, struct token_span sequence, struct mx_error *err);
+bool dry_breakers_add(struct dry_breakers *b, struct breaker_ids sequence, struct mx_error *err);
 void dry_breakers_finish(struct dry_breakers *b);
 void dry_breakers_free(struct dry_breakers *b);
 

@@ -31,7 +31,7 @@ void add_biases(float *x, const struct logit_bias *biases, size_t n) {
     }
 }
 
-void penalize_repetition(float *x, const struct history *history, double penalty) {
+void penalize_repetition(float *x, const struct token_history *history, double penalty) {
     for (size_t i = 0; i < history->n_counts; i++) {
         const struct token_count *entry = &history->counts[i];
         float *logit = &x[entry->token];
@@ -40,7 +40,7 @@ void penalize_repetition(float *x, const struct history *history, double penalty
     }
 }
 
-void penalize_counts(float *x, const struct history *history, double frequency, double presence) {
+void penalize_counts(float *x, const struct token_history *history, double frequency, double presence) {
     for (size_t i = 0; i < history->n_counts; i++) {
         const struct token_count *entry = &history->counts[i];
         float *logit = &x[entry->token];

@@ -4,7 +4,7 @@
 #ifndef MLXCEL_ENGINE_SAMPLER_PENALTIES_H
 #define MLXCEL_ENGINE_SAMPLER_PENALTIES_H
 
-#include "engine/history.h"
+#include "engine/token_history.h"
 #include "engine/sampling.h"
 
 /* Bans the tokens below n whose bit (token mod 32 of word token / 32) is 0. */
@@ -13,8 +13,8 @@ void ban_tokens(float *x, uint32_t n, const uint32_t *tokens, size_t n_tokens);
 void add_biases(float *x, const struct logit_bias *biases, size_t n);
 
 /* Repetition (Keskar et al. 2019, as everyone corrected it): positive logits are divided, others multiplied. */
-void penalize_repetition(float *x, const struct history *history, double penalty);
+void penalize_repetition(float *x, const struct token_history *history, double penalty);
 /* frequency times the count, and presence once. */
-void penalize_counts(float *x, const struct history *history, double frequency, double presence);
+void penalize_counts(float *x, const struct token_history *history, double frequency, double presence);
 
 #endif

@@ -3,10 +3,10 @@
 
 #include <string.h>
 
-bool text_stream_init(struct text_stream *s, const struct tokenizer *tokenizer, bool skip_special,
+bool text_stream_init(struct text_stream *s, const struct tokenizer *tokenizer, const struct reply_format *format,
                       const struct stop_string *stops, size_t n_stops, struct mx_error *err) {
-    *s = (struct text_stream){.stops = stops, .n_stops = n_stops};
-    s->detokenizer = detokenizer_create(tokenizer, skip_special, err);
+    *s = (struct text_stream){.tokenizer = tokenizer, .format = format, .stops = stops, .n_stops = n_stops};
+    s->detokenizer = detokenizer_create(tokenizer, false, err);
     return s->detokenizer != NULL;
 }
 
@@ -64,9 +64,17 @@ static bool look(struct text_stream *s, bool is_end, struct mx_error *err) {
     return give_out(s, s->pending.length - (is_end ? 0 : held_back(s))) || error_memory(err, "generated text");
 }
 
+static bool is_hidden(const struct text_stream *s, uint32_t token) {
+    const char *text;
+    size_t length;
+    if (!tokenizer_is_special(s->tokenizer, token)) return false;
+    return !s->format || !tokenizer_token_text(s->tokenizer, token, &text, &length) ||
+           !reply_format_has_marker(s->format, text, length);
+}
+
 bool text_stream_push(struct text_stream *s, uint32_t token, struct mx_error *err) {
     buffer_clear(&s->out);
-    if (s->is_stopped) return true;
+    if (s->is_stopped || is_hidden(s, token)) return true;
     return detokenizer_push(s->detokenizer, token, &s->pending, err) && look(s, false, err);
 }
 

@@ -6,6 +6,7 @@
 #ifndef MLXCEL_TEXT_TEXT_STREAM_H
 #define MLXCEL_TEXT_TEXT_STREAM_H
 
+#include "text/reply.h"
 #include "text/tokenizer.h"
 
 struct stop_string {
@@ -15,6 +16,8 @@ struct stop_string {
 
 struct text_stream {
     struct detokenizer *detokenizer;
+    const struct tokenizer *tokenizer;
+    const struct reply_format *format; /* its markers stay in the text, other special tokens do not */
     const struct stop_string *stops; /* borrowed */
     size_t n_stops;
     struct buffer pending; /* detokenised, not given out yet */
@@ -23,8 +26,9 @@ struct text_stream {
     size_t stop_index;     /* which */
 };
 
-/* stops (and what they point to) must outlive the stream. Empty stop strings are ignored. */
-bool text_stream_init(struct text_stream *stream, const struct tokenizer *tokenizer, bool skip_special,
+/* Special tokens are left out, but for those that the parser of `format` (may be NULL) must see. stops (and what they point
+ * to) must outlive the stream. Empty stop strings are ignored. */
+bool text_stream_init(struct text_stream *stream, const struct tokenizer *tokenizer, const struct reply_format *format,
                       const struct stop_string *stops, size_t n_stops, struct mx_error *err);
 void text_stream_free(struct text_stream *stream);
 

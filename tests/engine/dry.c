@@ -65,7 +65,7 @@ static void equals_plain_search(void) {
         for (size_t s = 0; s < n_sequences; s++) {
             sequences[s].n = 1 + rng_next(&state) % 3;
             for (size_t i = 0; i < 3; i++) sequences[s].ids[i] = (uint32_t)(rng_next(&state) % 8);
-            if (!dry_breakers_add(&breakers, (struct token_span){sequences[s].ids, sequences[s].n}, NULL)) return;
+            if (!dry_breakers_add(&breakers, (struct breaker_ids){sequences[s].ids, sequences[s].n}, NULL)) return;
         }
         dry_breakers_finish(&breakers);
         struct dry_settings settings = {0.7, 1.3, (int64_t)allowed, &breakers};

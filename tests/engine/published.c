@@ -267,7 +267,7 @@ static bool run(const struct example *e) {
     while (n < MOST && e->p[n] > 0) n++;
     struct dry_breakers breakers = {0};
     double got[MOST];
-    bool ok = dry_breakers_add(&breakers, (struct token_span){e->breaker, e->n_breaker}, &err);
+    bool ok = dry_breakers_add(&breakers, (struct breaker_ids){e->breaker, e->n_breaker}, &err);
     dry_breakers_finish(&breakers);
     struct sampler_tokens tokens = {.breakers = &breakers};
     ok = ok && distribution(e->p, n, e->text, e->n_text, &params, &tokens, got);

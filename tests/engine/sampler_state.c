@@ -101,12 +101,12 @@ static void windows(void) {
     int n_bad = 0;
     for (int i = 0; i < N; i++) text[i] = (uint32_t)(rng_next(&state) % LETTERS);
     for (int k = 0; k < 8; k++) {
-        struct history h = {.vocab_size = LETTERS, .keep = k % 3 ? 0 : 100};
+        struct token_history h = {.vocab_size = LETTERS, .keep = k % 3 ? 0 : 100};
         uint64_t prompt = 40;
         for (int w = 0; w < N_WINDOWS; w++) h.windows[w] = lengths[k / 2][w], h.skips_prompt[w] = k % 2 && w > 0;
-        if (!history_init(&h)) abort();
+        if (!token_history_init(&h)) abort();
         for (uint64_t n = 0; n < N; n++) {
-            if (!history_push(&h, text[n], n < prompt)) abort();
+            if (!token_history_push(&h, text[n], n < prompt)) abort();
             for (uint32_t t = 0; n % 7 == 0 && t < LETTERS; t++)
                 for (int w = 0; w < N_WINDOWS; w++) {
                     uint64_t end = n + 1, first = h.windows[w] > end ? 0 : end - h.windows[w], count = 0;
@@ -117,7 +117,7 @@ static void windows(void) {
                 }
         }
         n_bad += h.n > 2 * 700 && h.windows[0] != HISTORY_ALL && h.windows[1] != HISTORY_ALL;
-        history_free(&h);
+        token_history_free(&h);
     }
     tap_ok(n_bad == 0, "counts of sliding windows equal a recount at every seventh token of 3,000");
 }

@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "engine/history.h"
+#include "engine/token_history.h"
 
 #include "base/memory.h"
 
 #include <string.h>
 
-static bool has_windows(const struct history *h) {
+static bool has_windows(const struct token_history *h) {
     for (int w = 0; w < N_WINDOWS; w++)
         if (h->windows[w]) return true;
     return false;
 }
 
-bool history_init(struct history *h) {
+bool token_history_init(struct token_history *h) {
     for (int w = 0; w < N_WINDOWS; w++)
         if (h->windows[w] > h->keep) h->keep = h->windows[w];
     if (!has_windows(h)) return true;
@@ -19,7 +19,7 @@ bool history_init(struct history *h) {
     return h->entry_of != NULL;
 }
 
-void history_free(struct history *h) {
+void token_history_free(struct token_history *h) {
     free(h->tokens);
     free(h->entry_of);
     free(h->counts);
@@ -27,11 +27,11 @@ void history_free(struct history *h) {
 }
 
 /* Twice `keep` tokens are held before the older half is dropped, so that dropping costs little for each token. */
-static size_t most_tokens(const struct history *h) {
+static size_t most_tokens(const struct token_history *h) {
     return h->keep > SIZE_MAX / 4 ? SIZE_MAX / 4 : (size_t)h->keep * 2;
 }
 
-bool history_reserve(struct history *h, size_t n) {
+bool token_history_reserve(struct token_history *h, size_t n) {
     size_t want, most = most_tokens(h);
     if (!size_add(h->n, n, &want) || want > most) want = most;
     if (!array_reserve(&h->tokens, &h->capacity, want, sizeof *h->tokens)) return false;
@@ -42,7 +42,7 @@ bool history_reserve(struct history *h, size_t n) {
     return array_reserve(&h->counts, &h->counts_capacity, want, sizeof *h->counts);
 }
 
-static struct token_count *entry_make(struct history *h, uint32_t token) {
+static struct token_count *entry_make(struct token_history *h, uint32_t token) {
     if (h->entry_of[token]) return &h->counts[h->entry_of[token] - 1];
     if (!array_reserve(&h->counts, &h->counts_capacity, h->n_counts + 1, sizeof *h->counts)) return NULL;
     struct token_count *entry = &h->counts[h->n_counts++];
@@ -52,7 +52,7 @@ static struct token_count *entry_make(struct history *h, uint32_t token) {
 }
 
 /* Takes the token out of window w; an entry without counts gives its place to the last one. */
-static void leave_window(struct history *h, uint32_t token, int w) {
+static void leave_window(struct token_history *h, uint32_t token, int w) {
     struct token_count *entry = &h->counts[h->entry_of[token] - 1];
     entry->n[w]--;
     for (int i = 0; i < N_WINDOWS; i++)
@@ -64,7 +64,7 @@ static void leave_window(struct history *h, uint32_t token, int w) {
 }
 
 /* Makes room for one token at the end of the list. */
-static bool list_room(struct history *h) {
+static bool list_room(struct token_history *h) {
     if (h->n < h->capacity && h->n < most_tokens(h)) return true;
     if (h->n < most_tokens(h)) return array_reserve(&h->tokens, &h->capacity, h->n + 1, sizeof *h->tokens);
     size_t keep = (size_t)h->keep;
@@ -73,7 +73,7 @@ static bool list_room(struct history *h) {
     return true;
 }
 
-static bool count_token(struct history *h, uint32_t token, bool is_prompt) {
+static bool count_token(struct token_history *h, uint32_t token, bool is_prompt) {
     struct token_count *entry = entry_make(h, token);
     if (!entry) return false;
     for (int w = 0; w < N_WINDOWS; w++) {
@@ -85,7 +85,7 @@ static bool count_token(struct history *h, uint32_t token, bool is_prompt) {
     return true;
 }
 
-bool history_push(struct history *h, uint32_t token, bool is_prompt) {
+bool token_history_push(struct token_history *h, uint32_t token, bool is_prompt) {
     if (h->keep) {
         if (!list_room(h)) return false;
         bool is_counted = false;
@@ -104,13 +104,13 @@ static void *copy_of(const void *data, size_t n, size_t size) {
     return copy;
 }
 
-bool history_copy(struct history *copy, const struct history *h) {
+bool token_history_copy(struct token_history *copy, const struct token_history *h) {
     *copy = *h;
     copy->tokens = array_alloc(h->capacity, sizeof *h->tokens);
     copy->counts = array_alloc(h->counts_capacity, sizeof *h->counts);
     copy->entry_of = h->entry_of ? copy_of(h->entry_of, h->vocab_size, sizeof *h->entry_of) : NULL;
     if (!copy->tokens || !copy->counts || (h->entry_of && !copy->entry_of)) {
-        history_free(copy);
+        token_history_free(copy);
         return false;
     }
     if (h->n) memcpy(copy->tokens, h->tokens, h->n * sizeof *h->tokens);

@@ -4,8 +4,8 @@
  * Only the last `keep` tokens are held (all of them when a window is unbounded). Three windows count tokens, for the
  * repetition, presence and frequency penalty; a token with a count in any of them has one entry, found through a table
  * indexed by token. Nothing is counted, and no table made, when all windows are off. */
-#ifndef MLXCEL_ENGINE_HISTORY_H
-#define MLXCEL_ENGINE_HISTORY_H
+#ifndef MLXCEL_ENGINE_TOKEN_HISTORY_H
+#define MLXCEL_ENGINE_TOKEN_HISTORY_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -20,7 +20,7 @@ struct token_count {
     uint32_t n[N_WINDOWS];
 };
 
-struct history {
+struct token_history {
     uint64_t windows[N_WINDOWS]; /* tokens; 0 = off, HISTORY_ALL */
     bool skips_prompt[N_WINDOWS];
     uint64_t keep; /* tokens that must stay readable */
@@ -36,12 +36,12 @@ struct history {
 
 /* The windows, skips_prompt, keep and vocab_size are set by the caller in a zeroed struct. keep is raised to the
  * longest window. False when memory is out. */
-bool history_init(struct history *history);
-void history_free(struct history *history);
+bool token_history_init(struct token_history *history);
+void token_history_free(struct token_history *history);
 /* Memory for n more tokens. */
-bool history_reserve(struct history *history, size_t n);
+bool token_history_reserve(struct token_history *history, size_t n);
 /* Adds a token, which is below vocab_size. False when memory is out; never after a reserve that covers it. */
-bool history_push(struct history *history, uint32_t token, bool is_prompt);
-bool history_copy(struct history *copy, const struct history *history);
+bool token_history_push(struct token_history *history, uint32_t token, bool is_prompt);
+bool token_history_copy(struct token_history *copy, const struct token_history *history);
 
 #endif

@@ -1,0 +1,167 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "cli/answer.h"
+
+#include "base/clock.h"
+#include "base/memory.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#define DIM "\033[2m"
+#define NORMAL "\033[0m"
+
+/* A line about a long prompt, on a terminal only, after two seconds. */
+static void show_progress(struct answer *a, size_t done) {
+    if (!isatty(STDERR_FILENO) || clock_seconds_since(a->start_ns) < 2) return;
+    fprintf(stderr, "\rreading the prompt: %zu of %zu tokens", done, a->n_prompt);
+    a->is_progress_shown = true;
+}
+
+static void end_progress(struct answer *a) {
+    if (a->is_progress_shown) fprintf(stderr, "\r\033[K");
+    a->is_progress_shown = false;
+}
+
+static bool write_text(struct answer *a, const char *text, size_t length) {
+    if (!length) return true;
+    a->ends_with_newline = text[length - 1] == '\n';
+    if (fwrite(text, 1, length, stdout) == length && fflush(stdout) == 0) return true;
+    return error_set(&a->error, ERROR_IO, "cannot write the text: %s", strerror(errno));
+}
+
+static bool set_dim(struct answer *a, bool dim) {
+    if (a->is_dim == dim || !isatty(STDOUT_FILENO)) return true;
+    a->is_dim = dim;
+    return fputs(dim ? DIM : NORMAL, stdout) >= 0;
+}
+
+/* Events of the reply parser. Calls are shown as the model's own JSON would be: name and arguments. */
+static bool on_reply(void *context, const struct reply_event *event) {
+    struct answer *a = context;
+    switch (event->kind) {
+    case REPLY_CONTENT: return set_dim(a, false) && write_text(a, event->text, event->length);
+    case REPLY_REASONING:
+        return !a->shows_reasoning || (set_dim(a, true) && write_text(a, event->text, event->length));
+    case REPLY_CALL_BEGIN:
+        return set_dim(a, false) && write_text(a, event->text, event->length) && write_text(a, "(", 1);
+    case REPLY_CALL_ARGUMENTS: return write_text(a, event->text, event->length);
+    case REPLY_CALL_END: return write_text(a, ")\n", 2);
+    case REPLY_CALL_CANCEL: return true;
+    }
+    return true;
+}
+
+/* What the stream gave out goes to the terminal. */
+static bool pass_on(struct answer *a) {
+    const struct buffer *out = &a->stream.out;
+    if (!out->length) return true;
+    if (!buffer_append(&a->text, out->data, out->length)) return error_memory(&a->error, "answer");
+    if (!a->reply) return write_text(a, out->data, out->length);
+    return reply_push(a->reply, out->data, out->length, &a->error);
+}
+
+static enum verdict on_event(void *context, const struct engine_event *event) {
+    struct answer *a = context;
+    switch (event->kind) {
+    case EVENT_STARTED: a->n_cached = event->n_cached; break;
+    case EVENT_PROMPT: show_progress(a, event->n_computed); break;
+    case EVENT_TOKEN:
+        end_progress(a);
+        if (!a->first_token_ns) a->first_token_ns = clock_now_ns();
+        a->n_generated = event->n_generated;
+        if (!text_stream_push(&a->stream, event->token, &a->error) || !pass_on(a)) return VERDICT_STOP;
+        return a->stream.is_stopped ? VERDICT_STOP : VERDICT_GO_ON;
+    case EVENT_FINISHED:
+        end_progress(a);
+        a->end_ns = clock_now_ns();
+        if (!a->first_token_ns) a->first_token_ns = a->end_ns;
+        a->is_finished = true;
+        a->reason = event->reason;
+        if (event->error) a->error = *event->error;
+        break;
+    }
+    return VERDICT_GO_ON;
+}
+
+static bool has_token(void *context, const char *text) {
+    uint32_t id;
+    return tokenizer_find(context, text, strlen(text), &id);
+}
+
+/* The parser for what the model writes, told where the prompt ended. */
+static bool open_reply(struct answer *a, const struct token_list *prompt, bool is_chat, struct mx_error *err) {
+    struct session *s = a->session;
+    const struct reply_format *format = NULL;
+    if (is_chat) format = reply_format_detect(chat_template_text(s->chat, NULL), has_token, s->tokenizer);
+    if (!text_stream_init(&a->stream, s->tokenizer, format, a->stops, a->stream.n_stops, err)) return false;
+    if (!format) return true;
+    struct buffer text = {0};
+    size_t tail = prompt->count < 64 ? prompt->count : 64;
+    bool ok = tokenizer_decode(s->tokenizer, prompt->ids + prompt->count - tail, tail, false, &text, err);
+    struct reply_options options = {.format = format, .prompt = text.data, .prompt_length = text.length};
+    if (ok) ok = (a->reply = reply_create(&options, on_reply, a, err)) != NULL;
+    buffer_free(&text);
+    return ok;
+}
+
+static bool take_stops(struct answer *a, const struct options *options, struct mx_error *err) {
+    size_t n = options->n_values[OPT_STOP];
+    a->stops = array_calloc(n, sizeof *a->stops);
+    if (!a->stops) return error_memory(err, "--stop");
+    for (size_t i = 0; i < n; i++)
+        a->stops[i] = (struct stop_string){options->values[OPT_STOP][i], strlen(options->values[OPT_STOP][i])};
+    a->stream.n_stops = n;
+    return true;
+}
+
+static bool end_text(struct answer *a) {
+    bool ok = text_stream_finish(&a->stream, &a->error) && pass_on(a);
+    enum reply_finish reason = a->reason == FINISH_STOP ? REPLY_FINISH_STOP : REPLY_FINISH_LENGTH;
+    if (ok && a->reply) ok = reply_finish(a->reply, reason, &a->error);
+    return set_dim(a, false) && ok;
+}
+
+bool answer_run(struct answer *a, struct session *session, const struct options *options, const struct token_list *prompt,
+                const struct sampling_params *sampling, int64_t max_tokens, bool is_chat, bool shows_reasoning,
+                struct mx_error *err) {
+    *a = (struct answer){.session = session, .n_prompt = prompt->count, .shows_reasoning = shows_reasoning};
+    if (!take_stops(a, options, err) || !open_reply(a, prompt, is_chat, err)) return false;
+    struct engine_request request = {.prompt = prompt->ids, .n_prompt = prompt->count, .max_tokens = max_tokens,
+                                     .sampling = *sampling, .on_event = on_event, .context = a};
+    uint64_t id;
+    a->start_ns = clock_now_ns();
+    if (!engine_submit(session->engine, &request, &id, err)) return false;
+    while (!a->is_finished) {
+        if (session_was_interrupted()) engine_cancel(session->engine, id);
+        engine_step(session->engine);
+    }
+    if (!a->error.code) end_text(a);
+    if (a->error.code) *err = a->error;
+    return !a->error.code;
+}
+
+void answer_free(struct answer *a) {
+    if (a->reply) reply_destroy(a->reply);
+    text_stream_free(&a->stream);
+    buffer_free(&a->text);
+    free(a->stops);
+    *a = (struct answer){0};
+}
+
+/* As the original counts: decode = generated tokens over the time after the first one was there. */
+void answer_print_profile(const struct answer *a, bool whole_block) {
+    double prefill = (double)(a->first_token_ns - a->start_ns) * 1e-9, decode = (double)(a->end_ns - a->first_token_ns) * 1e-9;
+    if (whole_block) {
+        fprintf(stderr,
+                "[Profile Results]\n  Prompt tokens:    %zu\n  Generated tokens: %zu\n"
+                "  Prefill:          %.2f ms (%.2f tok/s)\n  Decode:           %.2f ms (%.2f tok/s)\n",
+                a->n_prompt, a->n_generated, prefill * 1e3, prefill > 0 ? (double)a->n_prompt / prefill : 0.0, decode * 1e3,
+                decode > 0 ? (double)a->n_generated / decode : 0.0);
+        return;
+    }
+    double all = prefill + decode;
+    fprintf(stderr, "[Generated %zu tokens in %.2fs = %.2f tok/s]\n", a->n_generated, all,
+            all > 0 ? (double)a->n_generated / all : 0.0);
+}
