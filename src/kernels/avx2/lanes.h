@@ -11,7 +11,10 @@
 #define SIMD_TIER       TIER_AVX2
 
 enum { VEC_FLOATS = 8, LANE_VECS = 2 };
-enum { TILE_WEIGHTS = 3, TILE_ROWS = 2 }; /* 12 of 16 registers hold sums */
+#define TILE_WEIGHTS  3 /* 12 of 16 registers hold sums */
+#define TILE_ROWS     2
+#define PAIRS_WEIGHTS 2
+#define PAIRS_ROWS    2
 
 typedef __m256 vec;
 typedef __m256i ivec;
