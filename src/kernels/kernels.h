@@ -75,10 +75,11 @@ struct matmul_job {
     void *scratch;         /* matmul_scratch_bytes(n_cols), 64-byte aligned */
 };
 
-enum { MATMUL_PANEL = 64 }; /* no kernel decodes more weight rows than this into scratch at a time */
+/* No kernel decodes more weight rows than MATMUL_PANEL (as 16-bit numbers) into scratch at a time. */
+enum { MATMUL_PANEL = 64, MATMUL_SCRATCH_FIXED = 136 << 10 };
 
 static inline size_t matmul_scratch_bytes(uint32_t n_cols) {
-    return (size_t)MATMUL_PANEL * (((size_t)n_cols + 127) / 64 * 64) * 2 + 65536;
+    return (size_t)MATMUL_PANEL * (((size_t)n_cols + 127) / 64 * 64) * 2 + MATMUL_SCRATCH_FIXED;
 }
 
 /* ---- attention ---- */

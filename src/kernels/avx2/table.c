@@ -1,11 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "kernels/avx2/rows.h"
+#include "kernels/avx2/table.h"
 
-void kernels_fill_avx2(struct kernels *table) {
-    KERNELS_SET(table, TIER_AVX2, row_load, avx2_row_load);
-    KERNELS_SET(table, TIER_AVX2, row_maxima, avx2_row_maxima);
-    KERNELS_SET(table, TIER_AVX2, row_weights, avx2_row_weights);
-    KERNELS_SET(table, TIER_AVX2, row_split, avx2_row_split);
-    KERNELS_SET(table, TIER_AVX2, row_find, avx2_row_find);
-    KERNELS_SET(table, TIER_AVX2, row_keep, avx2_row_keep);
-}
+void kernels_fill_avx2(struct kernels *table) { avx2_fill_float(table); }
