@@ -11,7 +11,12 @@ struct q8_codes {
     __m256i half[2];
 };
 
-Q8_INLINE __m256i load_32(const unsigned char *p) { return _mm256_loadu_si256((const __m256i *)(const void *)p); }
+/* Without the empty statement gcc reads memory again for a second use, which costs another load across cache lines. */
+Q8_INLINE __m256i load_32(const unsigned char *p) {
+    __m256i x = _mm256_loadu_si256((const __m256i *)(const void *)p);
+    __asm__("" : "+x"(x));
+    return x;
+}
 Q8_INLINE __m128i load_16(const unsigned char *p) { return _mm_loadu_si128((const __m128i *)(const void *)p); }
 Q8_INLINE __m256i load_16_twice(const unsigned char *p) { return _mm256_broadcastsi128_si256(load_16(p)); }
 Q8_INLINE __m256i load_16_and_16(const unsigned char *low, const unsigned char *high) {

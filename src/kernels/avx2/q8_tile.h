@@ -43,6 +43,9 @@ Q8_INLINE void codes_transposed(enum weight_format format, const unsigned char *
     v_transpose(quads + 8);
 }
 
+/* Without it gcc reassociates the sums and collects the products of many quads first, on the stack. */
+#define KEEP_ORDER(vector) __asm__ volatile("" : "+x"(vector))
+
 /* How many quads' products of two codes fit into 16 bits together. */
 Q8_INLINE int quads_in_16_bits(enum weight_format format) {
     int largest = format == WEIGHT_AFFINE8 ? 15 : q8_largest_code(format);
@@ -95,6 +98,8 @@ Q8_INLINE void tile_block(enum weight_format format, int groups, int rows, const
                         __m256i p0 = _mm256_maddubs_epi16(w0, x), p1 = _mm256_maddubs_epi16(w1, x);
                         sums[m][0] = q ? _mm256_add_epi16(sums[m][0], p0) : p0;
                         sums[m][1] = q ? _mm256_add_epi16(sums[m][1], p1) : p1;
+                        KEEP_ORDER(sums[m][0]);
+                        KEEP_ORDER(sums[m][1]);
                     }
                 }
                 bool is_plane_done = first + step == per_group, is_group_done = is_plane_done && plane + 1 == planes;

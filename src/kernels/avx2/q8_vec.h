@@ -4,9 +4,7 @@
 #ifndef MLXCEL_KERNELS_AVX2_Q8_VEC_H
 #define MLXCEL_KERNELS_AVX2_Q8_VEC_H
 
-#include "kernels/simd/q8_kinds.h"
-
-#include <immintrin.h>
+#include "kernels/simd/q8_fold.h"
 
 enum { Q8_LANES = 8 };
 
@@ -31,13 +29,8 @@ Q8_INLINE q8_floats v_first(uint32_t n, q8_floats fresh, q8_floats old) {
     return _mm256_blendv_ps(old, fresh, _mm256_castsi256_ps(mask));
 }
 
-/* The end of the 16-lane rule: lanes 0 to 7 and 8 to 15. */
-Q8_INLINE float v_sum_lanes(const q8_floats lanes[2]) {
-    __m256 a = _mm256_add_ps(lanes[0], lanes[1]);
-    __m128 b = _mm_add_ps(_mm256_castps256_ps128(a), _mm256_extractf128_ps(a, 1));
-    __m128 c = _mm_add_ps(b, _mm_movehl_ps(b, b));
-    return _mm_cvtss_f32(_mm_add_ss(c, _mm_movehdup_ps(c)));
-}
+/* The first step of the tree that ends the 16-lane rule; either half may hold lanes 0 to 7. */
+Q8_INLINE __m256 v_fold(q8_floats a, q8_floats b) { return _mm256_add_ps(a, b); }
 
 /* Transposes 8 x 8 words of 32 bits. */
 Q8_INLINE void v_transpose(q8_ints v[8]) {

@@ -29,7 +29,7 @@ static uint64_t read_32(const void *memory, size_t bytes, size_t prefetch) {
 }
 
 /* Six times eight products that are summed in 16 bits, then widened. The empty statements keep the compiler from seeing
- * that the factors are always the same. */
+ * that the factors are always the same, and from another order of the sums. */
 enum { SUMS = 6, PRODUCTS = 8 };
 
 static uint64_t multiply(uint64_t rounds) {
@@ -44,6 +44,7 @@ static uint64_t multiply(uint64_t rounds) {
                 __asm__ volatile("" : "+x"(b));
                 __m256i product = _mm256_maddubs_epi16(a, b);
                 sum[i] = p ? _mm256_add_epi16(sum[i], product) : product;
+                __asm__ volatile("" : "+x"(sum[i]));
             }
         }
 #pragma GCC unroll 6

@@ -27,11 +27,14 @@ struct gemm_order {
     uint32_t first[16], count[16]; /* count: by position in the order, not by lane */
 };
 
+/* Lane number i in the order. */
+Q8_INLINE uint32_t gemm_lane(uint32_t i) { return (i & 1) << 3 | (i & 2) << 1 | (i & 4) >> 1 | i >> 3; }
+
 Q8_INLINE struct gemm_order gemm_order(uint32_t n_blocks) {
     struct gemm_order order;
     uint32_t place = 0;
     for (uint32_t i = 0; i < 16; i++) {
-        uint32_t lane = (i & 1) << 3 | (i & 2) << 1 | (i & 4) >> 1 | i >> 3;
+        uint32_t lane = gemm_lane(i);
         order.first[lane] = place;
         order.count[i] = n_blocks > lane ? (n_blocks - lane + 15) / 16 : 0;
         place += order.count[i];
@@ -160,22 +163,28 @@ struct gemm_kind {
 };
 
 /* Packs activation rows first .. first + rows - 1 of the job, the last row again where there are fewer. */
-static void pack_rows(const struct matmul_job *job, int groups, uint32_t first, uint32_t rows,
-                      const struct gemm_order *order, unsigned char *pack) {
+Q8_INLINE void pack_rows(const struct matmul_job *job, int groups, uint32_t first, uint32_t rows, unsigned char *pack) {
     const uint32_t n_cols = job->weights->n_cols, n_blocks = q8_blocks(n_cols);
-    const size_t step = tile_pack_bytes(groups, (int)rows);
-    for (uint32_t m = 0; m < rows; m++) {
-        struct q8 x = q8_view(job_x(job, first + m < job->n_rows ? first + m : job->n_rows - 1), n_cols);
-        const float *sums = groups == 1 ? x.sum64 : groups == 2 ? x.sum32 : x.sum16;
-        for (uint32_t b = 0; b < n_blocks; b++) {
-            unsigned char *to = pack + gemm_place(order, b) * step;
-            float *numbers = (float *)(void *)(to + (size_t)rows * 64);
-            memcpy(to + (size_t)m * 64, x.codes + (size_t)b * 64, 64);
-            numbers[m] = x.scale[b];
-            for (uint32_t g = 0; g < (uint32_t)groups; g++)
-                numbers[(g + 1) * rows + m] = sums[(size_t)g * x.n_padded + b];
+    const size_t padded = q8_padded(n_cols), first_sum = padded * (groups == 1 ? 1 : groups == 2 ? 2 : 4);
+    const char *x[TILE_ROWS];
+    for (uint32_t m = 0; m < rows; m++) x[m] = job_x(job, first + m < job->n_rows ? first + m : job->n_rows - 1);
+    for (uint32_t i = 0; i < 16; i++)
+        for (uint32_t b = gemm_lane(i); b < n_blocks; b += 16) {
+            float *numbers = (float *)(void *)(pack + (size_t)rows * 64);
+            for (uint32_t m = 0; m < rows; m++, pack += 64, numbers++) {
+                const float *scale = (const float *)(const void *)(x[m] + (size_t)n_blocks * 64) + b;
+                memcpy(pack, x[m] + (size_t)b * 64, 64);
+                numbers[0] = scale[0];
+                for (int g = 0; g < groups; g++)
+                    numbers[(uint32_t)(g + 1) * rows] = scale[first_sum + (size_t)g * padded];
+            }
+            pack = (unsigned char *)(numbers + (size_t)groups * rows);
         }
-    }
+}
+
+static void pack_tile(const struct matmul_job *job, int groups, uint32_t first, uint32_t rows, unsigned char *pack) {
+    if (groups == 1 && rows == TILE_ROWS) pack_rows(job, 1, first, TILE_ROWS, pack);
+    else pack_rows(job, groups, first, rows, pack);
 }
 
 /* Writes the outputs that the job has of a tile. */
@@ -214,7 +223,7 @@ static void gemm(const struct gemm_kind *kind, const struct matmul_job *job, int
         for (uint32_t t = 0; t < n; t++) kind->panel(w, (t0 + t) * TILE_OUTPUTS, &order, panel + t * tile_bytes);
         for (uint32_t r = 0; r < job->n_rows; r += rows) {
             rows = tile_rows(job->n_rows - r);
-            pack_rows(job, groups, r, rows, &order, pack);
+            pack_tile(job, groups, r, rows, pack);
             for (uint32_t t = 0; t < n; t++) {
                 (rows == TILE_ROWS ? kind->large : kind->small)(panel + t * tile_bytes, pack, &order, levels, spare);
                 store_tile(job, r, rows, (t0 + t) * TILE_OUTPUTS, levels);

@@ -16,13 +16,15 @@ enum { GEMV_PREFETCH = 3072 };
 /* What is the same for all activation rows: where things lie in an x row, in bytes. */
 struct gemv_layout {
     uint32_t n_blocks, n_cols;
+    uint32_t scale_step; /* of the weights' scales from chunk to chunk */
     size_t scale, sum, sum_step;
 };
 
-Q8_INLINE struct gemv_layout gemv_layout(uint32_t n_cols, int groups) {
-    size_t blocks = q8_blocks(n_cols), padded = q8_padded(n_cols);
+Q8_INLINE struct gemv_layout gemv_layout(const struct weight_rows *w, int groups) {
+    size_t blocks = q8_blocks(w->n_cols), padded = q8_padded(w->n_cols);
     size_t first_sum = groups == 1 ? 1 : groups == 2 ? 2 : 4; /* arrays of `padded` before it */
-    return (struct gemv_layout){.n_blocks = (uint32_t)blocks, .n_cols = n_cols, .scale = blocks * 64,
+    return (struct gemv_layout){.n_blocks = (uint32_t)blocks, .n_cols = w->n_cols,
+                                .scale_step = q8_scale_bytes(w, groups, Q8_LANES), .scale = blocks * 64,
                                 .sum = blocks * 64 + first_sum * padded * 4, .sum_step = padded * 4};
 }
 
@@ -73,14 +75,13 @@ typedef q8_floats (*gemv_tail_function)(const struct weight_rows *w, uint32_t o,
                                         const struct gemv_layout *layout, struct q8_chunk chunk, const char *x,
                                         q8_floats acc);
 
-/* y[r] = weight row o times x[r]. */
+/* The lanes of weight row o times x[r], folded once, (l, l + 8): to lanes[r]. */
 Q8_INLINE void gemv_row(enum weight_format format, int groups, int n_rows, gemv_tail_function tail,
                         const struct weight_rows *w, uint32_t o, const struct gemv_layout *layout, const char *const x[],
-                        float *const y[]) {
-    const uint32_t code_step = Q8_LANES * q8_block_bytes(format), scale_step = q8_scale_bytes(w, groups, Q8_LANES);
+                        __m256 lanes[]) {
+    const uint32_t code_step = Q8_LANES * q8_block_bytes(format);
     struct q8_chunk chunk = q8_row_start(format, w, o);
     q8_floats acc[GEMV_ROWS], other[GEMV_ROWS]; /* of this chunk's lanes, and with 8 lanes those of the next one's */
-    bool is_other_first = false;
 #pragma GCC unroll 4
     for (int r = 0; r < n_rows; r++) acc[r] = other[r] = v_zero();
     uint32_t block = 0;
@@ -89,10 +90,9 @@ Q8_INLINE void gemv_row(enum weight_format format, int groups, int n_rows, gemv_
             _mm_prefetch((const char *)chunk.codes + GEMV_PREFETCH + line, _MM_HINT_T0);
         gemv_chunk(format, groups, n_rows, false, Q8_LANES, block, w, layout, chunk, x, acc);
         chunk.codes += code_step;
-        if (format != WEIGHT_TERNARY) chunk.scales += scale_step;
-        if (q8_is_affine(format)) chunk.biases += scale_step;
+        if (format != WEIGHT_TERNARY) chunk.scales += layout->scale_step;
+        if (q8_is_affine(format)) chunk.biases += layout->scale_step;
         if (GEMV_HALVES == 1) continue;
-        is_other_first = !is_other_first;
 #pragma GCC unroll 4
         for (int r = 0; r < n_rows; r++) {
             q8_floats swap = acc[r];
@@ -103,27 +103,32 @@ Q8_INLINE void gemv_row(enum weight_format format, int groups, int n_rows, gemv_
     if (block < layout->n_blocks)
         for (int r = 0; r < n_rows; r++) acc[r] = tail(w, o, block, layout, chunk, x[r], acc[r]);
 #pragma GCC unroll 4
-    for (int r = 0; r < n_rows; r++) {
-        q8_floats lanes[2] = {is_other_first ? other[r] : acc[r], is_other_first ? acc[r] : other[r]};
-        *y[r] = v_sum_lanes(lanes);
-    }
+    for (int r = 0; r < n_rows; r++) lanes[r] = v_fold(acc[r], other[r]);
 }
 
 /* Activation rows first .. first + n_rows - 1. */
 Q8_INLINE void gemv_rows(enum weight_format format, int groups, int n_rows, gemv_tail_function tail,
                          const struct matmul_job *job, uint32_t first) {
     const struct weight_rows *w = job->weights;
-    struct gemv_layout layout = gemv_layout(w->n_cols, groups);
+    struct gemv_layout layout = gemv_layout(w, groups);
     const char *x[GEMV_ROWS];
     float *y[GEMV_ROWS];
     for (int r = 0; r < n_rows; r++) {
         x[r] = job_x(job, first + (uint32_t)r);
         y[r] = job_y(job, first + (uint32_t)r);
     }
+    /* The lanes of eight weight rows end in the tree together. */
+    __m256 folded[GEMV_ROWS][8], lanes[GEMV_ROWS];
     for (uint32_t o = 0; o < w->n_rows; o++) {
-        gemv_row(format, groups, n_rows, tail, w, o, &layout, x, y);
-        for (int r = 0; r < n_rows; r++) y[r]++;
+        gemv_row(format, groups, n_rows, tail, w, o, &layout, x, lanes);
+#pragma GCC unroll 4
+        for (int r = 0; r < n_rows; r++) {
+            folded[r][o % 8] = lanes[r];
+            if (o % 8 == 7) _mm256_storeu_ps(y[r] + o - 7, fold_eight(folded[r]));
+        }
     }
+    for (int r = 0; r < n_rows; r++)
+        for (uint32_t o = w->n_rows / 8 * 8; o < w->n_rows; o++) y[r][o] = fold_one(folded[r][o % 8]);
 }
 
 /* Functions for 1, 2 and 4 activation rows of each kind. */
