@@ -1,4 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "kernels/kernels.h"
 
-void kernels_fill_avx512(struct kernels *table) { (void)table; }
+#include "kernels/avx512/q8.h"
+
+void kernels_fill_avx512(struct kernels *table) { avx512_fill_q8(table); }
