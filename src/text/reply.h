@@ -5,6 +5,7 @@
  * and is chosen by name or found from the chat template. A parser takes the decoded text in pieces of any size and
  * hands events to a sink. The events put together are the same however the text was cut, and with streams_arguments on
  * or off. Text is never lost: what is no complete call of an offered tool, or has no meaning in the format, is content.
+ * Where calls have no markers and count only as the whole answer (bare JSON, Python lists) they are told at the end.
  *
  * Markers may be special tokens of the vocabulary. Whoever decodes must leave those in the text that
  * reply_format_has_marker names, though they are otherwise hidden from users. */
