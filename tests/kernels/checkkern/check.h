@@ -43,6 +43,12 @@ void check_attention(struct check *c, int id);
 void check_conv(struct check *c, int id);
 void check_mamba2(struct check *c, int id);
 void check_delta(struct check *c, int id);
+void check_row_load(struct check *c, int id);
+void check_row_maxima(struct check *c, int id);
+void check_row_weights(struct check *c, int id);
+void check_row_split(struct check *c, int id);
+void check_row_find(struct check *c, int id);
+void check_row_keep(struct check *c, int id);
 void check_matmul(struct check *c, int id);
 void check_matmul_exact(struct check *c, int id);
 

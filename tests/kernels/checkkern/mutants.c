@@ -106,6 +106,32 @@ static void bad_delta(const struct delta_job *job) {
     if (job->key_dim == 64) flip(job->y + last(job->value_dim));
 }
 
+static void bad_row_load(const float *logits, uint32_t n, float *x) {
+    right->row_load(logits, n, x);
+    flip(x + last(n));
+}
+static void bad_row_maxima(const float *x, uint32_t n, float *maxima) {
+    right->row_maxima(x, n, maxima);
+    flip(maxima + last(row_chunks(n) * ROW_LANES));
+}
+static void bad_row_weights(const float *x, float shift, float scale, uint32_t n, float *w, double *sums) {
+    right->row_weights(x, shift, scale, n, w, sums);
+    flip(sums + last(row_chunks(n)));
+}
+static void bad_row_split(const float *key, const float *w, uint32_t n, float high, float low, struct row_split *split) {
+    right->row_split(key, w, n, high, low, split);
+    flip(&split->from_low);
+}
+static uint32_t bad_row_find(const float *key, uint32_t first, uint32_t end, float high, float low, uint32_t *found) {
+    uint32_t n = right->row_find(key, first, end, high, low, found);
+    if (n > 1) flip(found + 1);
+    return n;
+}
+static void bad_row_keep(const float *key, float value, uint32_t n, float *x) {
+    right->row_keep(key, value, n, x);
+    flip(x);
+}
+
 static void spoil_product(const struct matmul_job *job) {
     uint32_t r = last(job->n_rows);
     flip(job->y + (job->y_ids ? job->y_ids[r] : r) * job->y_stride + last(job->weights->n_rows));
