@@ -64,6 +64,7 @@ bool session_open_text(struct session *s, const struct options *options, struct 
 bool session_open_model(struct session *s, const struct options *options, uint32_t max_cells, bool with_cache,
                         struct mx_error *err) {
     struct model_options m = {.max_cells = max_cells, .n_snapshots = with_cache ? 4 : 0};
+    if (with_cache) m.n_cache_pages = (max_cells ? max_cells : s->context_length) / PAGE_CELLS;
     struct engine_options e = {.n_tokens = (uint32_t)tokenizer_vocab_size(s->tokenizer)};
     if (!load_model_options(options, &m, err) || !model_open(&s->model, s->path, &m, err)) return false;
     if (with_cache) e.cache_pages = s->model.options.max_cells / PAGE_CELLS;

@@ -71,7 +71,8 @@ static bool compile(struct model *m, struct mx_error *err) {
     for (size_t g = 0; g < n_groups; g++) {
         n_pages[g] = model_pages_for(&m->graph.groups[g], o->max_cells, o->max_rows) * o->max_sequences;
         /* A snapshot may hold back the pages of one window. */
-        if (m->graph.groups[g].policy != CACHE_FULL)
+        if (m->graph.groups[g].policy == CACHE_FULL) n_pages[g] += o->n_cache_pages;
+        else
             n_pages[g] += o->n_snapshots * (m->graph.groups[g].window / PAGE_CELLS + 2);
         page_bytes += n_pages[g] * cache_group_page_bytes(&m->graph.groups[g], format);
     }

@@ -17,6 +17,7 @@ struct model_options {
     uint32_t max_sequences;    /* held at the same time; 0 = 1 */
     uint32_t max_cells;        /* longest sequence; 0 = the model's context length */
     uint32_t n_snapshots;      /* snapshot slots for recurrent state, and page references of windows */
+    uint32_t n_cache_pages;    /* pages of each group without windows beside those of max_sequences, for a prefix cache */
     uint64_t cache_bytes;      /* budget for pages and state; 0 = what max_sequences of max_cells need */
 };
 
