@@ -23,6 +23,7 @@ int command_arch(const struct options *options);
 int command_generate(const struct options *options);
 int command_run(const struct options *options);
 int command_parse_reply(const struct options *options);
+int command_bench_decode(const struct options *options);
 int command_perplexity(const struct options *options);
 int command_apply_template(const struct options *options);
 
