@@ -140,8 +140,10 @@ Q8_INLINE void gemm_tile(enum weight_format format, int groups, int rows, const 
     float *acc = levels;
     for (uint32_t i = 0; i < 16; i++, acc += n_floats) {
         for (size_t k = 0; k < n_floats; k += Q8_LANES) v_store(acc + k, v_zero());
-        for (uint32_t n = order->count[i]; n > 0; n--, panel += panel_step, pack += pack_step)
+        for (uint32_t n = order->count[i]; n > 0; n--, panel += panel_step, pack += pack_step) {
             tile_block(format, groups, rows, panel, pack, acc, spare);
+            __asm__ volatile("" : : : "memory"); /* keeps gcc from holding acc in registers, that is, on the stack */
+        }
         for (uint32_t carry = i; carry & 1; carry >>= 1, acc -= n_floats)
             for (size_t k = 0; k < n_floats; k += Q8_LANES) {
                 float *waiting = acc - n_floats + k;
