@@ -13,6 +13,27 @@
 
 enum { TILE_VECTORS = 2, TILE_ROWS = 6, TILE_FEW_ROWS = 4 };
 
+/* The kinds that tiles are compiled for; a kind that looks like another one in a panel uses its tiles. */
+#define TILE_KINDS(KIND)                                                                                               \
+    KIND(affine2_2, WEIGHT_AFFINE2, 2)                                                                                 \
+    KIND(affine3_1, WEIGHT_AFFINE3, 1)                                                                                 \
+    KIND(affine3_2, WEIGHT_AFFINE3, 2)                                                                                 \
+    KIND(affine4_1, WEIGHT_AFFINE4, 1)                                                                                 \
+    KIND(affine4_2, WEIGHT_AFFINE4, 2)                                                                                 \
+    KIND(affine5_1, WEIGHT_AFFINE5, 1)                                                                                 \
+    KIND(affine5_2, WEIGHT_AFFINE5, 2)                                                                                 \
+    KIND(affine6_1, WEIGHT_AFFINE6, 1)                                                                                 \
+    KIND(affine6_2, WEIGHT_AFFINE6, 2)                                                                                 \
+    KIND(affine8_1, WEIGHT_AFFINE8, 1)                                                                                 \
+    KIND(affine8_2, WEIGHT_AFFINE8, 2)                                                                                 \
+    KIND(mxfp4_2, WEIGHT_MXFP4, 2)                                                                                     \
+    KIND(nvfp4_4, WEIGHT_NVFP4, 4)                                                                                     \
+    KIND(ternary_1, WEIGHT_TERNARY, 1)
+
+Q8_INLINE enum weight_format tile_format(enum weight_format format, int groups) {
+    return format == WEIGHT_AFFINE2 && groups == 1 ? WEIGHT_AFFINE3 : format;
+}
+
 Q8_INLINE int tile_planes(enum weight_format format) { return format == WEIGHT_AFFINE8 ? 2 : 1; }
 
 /* Bytes of one block of 16 weight rows in the panel: codes; with scales and biases. */

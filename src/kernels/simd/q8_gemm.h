@@ -77,12 +77,12 @@ Q8_INLINE void panel_codes(enum weight_format format, int groups, const struct w
 }
 
 /* Scales (or biases) of the n blocks from `block` on, transposed into the panel at `offset` of each block. */
-Q8_INLINE void panel_scales(enum weight_format format, int groups, const struct weight_rows *w,
-                            const unsigned char *const scales[Q8_LANES], uint32_t block, uint32_t n, int vector,
-                            const struct gemm_order *order, size_t offset, unsigned char *panel) {
-    const size_t block_bytes = tile_panel_bytes(format, groups);
+static void panel_scales(const struct weight_rows *w, int groups, const unsigned char *const scales[Q8_LANES],
+                         uint32_t block, uint32_t n, int vector, const struct gemm_order *order, size_t offset,
+                         unsigned char *panel) {
+    const size_t block_bytes = tile_panel_bytes(w->format, groups);
     q8_floats in[Q8_LANES][4];
-    for (int l = 0; l < Q8_LANES; l++) q8_scales(format, groups, w, scales[l], in[l]);
+    for (int l = 0; l < Q8_LANES; l++) q8_scales(w->format, groups, w, scales[l], in[l]);
     for (int g = 0; g < groups; g++) {
         q8_ints t[Q8_LANES];
         for (int l = 0; l < Q8_LANES; l++) t[l] = v_ints_from_floats(in[l][g]);
@@ -93,40 +93,49 @@ Q8_INLINE void panel_scales(enum weight_format format, int groups, const struct 
     }
 }
 
-/* One tile of the panel: weight rows first .. first + TILE_OUTPUTS - 1, the last row again where there are fewer. */
-Q8_INLINE void panel_tile(enum weight_format format, int groups, const struct weight_rows *w, uint32_t first,
-                          const struct gemm_order *order, unsigned char *panel) {
-    const size_t block_bytes = tile_panel_bytes(format, groups), codes_bytes = tile_codes_bytes(format);
-    const size_t scale_bytes = (size_t)groups * TILE_OUTPUTS * 4;
+/* The weight row of lane l of vector v; the last row again where there are fewer. */
+Q8_INLINE uint32_t panel_row(const struct weight_rows *w, uint32_t first, int v, uint32_t l) {
+    uint32_t o = first + (uint32_t)v * Q8_LANES + l;
+    return o < w->n_rows ? o : w->n_rows - 1;
+}
+
+/* Codes of weight rows first .. first + TILE_OUTPUTS - 1. */
+Q8_INLINE void panel_tile_codes(enum weight_format format, int groups, const struct weight_rows *w, uint32_t first,
+                                const struct gemm_order *order, unsigned char *panel) {
+    const size_t block_bytes = tile_panel_bytes(format, groups);
     const uint32_t n_blocks = q8_blocks(w->n_cols);
     for (int v = 0; v < TILE_VECTORS; v++) {
         struct q8_chunk rows[Q8_LANES];
-        struct q8_chunk_copy copies[Q8_LANES];
-        uint32_t o[Q8_LANES];
-        for (uint32_t l = 0; l < Q8_LANES; l++) {
-            o[l] = first + (uint32_t)v * Q8_LANES + l;
-            if (o[l] >= w->n_rows) o[l] = w->n_rows - 1;
-            rows[l] = q8_row_start(format, w, o[l]);
-        }
+        for (uint32_t l = 0; l < Q8_LANES; l++) rows[l] = q8_row_start(format, w, panel_row(w, first, v, l));
         for (uint32_t b = 0; b < n_blocks; b++)
             panel_codes(format, groups, w, rows, b, v, panel + gemm_place(order, b) * block_bytes);
+    }
+}
+
+/* Their scales and biases, for any kind. */
+static void panel_tile_scales(const struct weight_rows *w, int groups, uint32_t first, const struct gemm_order *order,
+                              unsigned char *panel) {
+    const enum weight_format format = w->format;
+    const size_t offset = tile_codes_bytes(format), bias_offset = offset + (size_t)groups * TILE_OUTPUTS * 4;
+    const uint32_t n_blocks = q8_blocks(w->n_cols);
+    struct q8_chunk_copy copies[Q8_LANES];
+    for (int v = 0; v < TILE_VECTORS; v++)
         for (uint32_t b = 0; b < n_blocks; b += Q8_LANES) {
             uint32_t n = n_blocks - b < Q8_LANES ? n_blocks - b : Q8_LANES;
             const unsigned char *scales[Q8_LANES], *biases[Q8_LANES];
-            for (int l = 0; l < Q8_LANES; l++) {
-                struct q8_chunk chunk = rows[l];
+            for (uint32_t l = 0; l < Q8_LANES; l++) {
+                uint32_t o = panel_row(w, first, v, l);
+                struct q8_chunk chunk = q8_row_start(format, w, o);
                 chunk.codes += (size_t)b * q8_block_bytes(format);
                 if (format != WEIGHT_TERNARY) chunk.scales += q8_scale_bytes(w, groups, b);
                 if (q8_is_affine(format)) chunk.biases += q8_scale_bytes(w, groups, b);
-                if (n < Q8_LANES) chunk = q8_last_chunk(format, groups, w, o[l], b, n, chunk, &copies[l]);
+                if (n < Q8_LANES) chunk = q8_last_chunk(format, groups, w, o, b, n, chunk, &copies[l]);
                 scales[l] = chunk.scales;
                 biases[l] = chunk.biases;
             }
-            panel_scales(format, groups, w, scales, b, n, v, order, codes_bytes, panel);
-            if (q8_is_affine(format))
-                panel_scales(format, groups, w, biases, b, n, v, order, codes_bytes + scale_bytes, panel);
+            panel_scales(w, groups, scales, b, n, v, order, offset, panel);
+            if (q8_is_affine(format)) panel_scales(w, groups, biases, b, n, v, order, bias_offset, panel);
         }
-    }
 }
 
 /* ---- a tile ---- */
@@ -159,8 +168,8 @@ typedef void (*panel_function)(const struct weight_rows *w, uint32_t first, cons
 typedef void (*tile_function)(const unsigned char *panel, const unsigned char *pack, const struct gemm_order *order,
                               float *levels, void *spare);
 
-struct gemm_kind {
-    panel_function panel;
+/* Panels differ from kind to kind; tiles are shared by kinds that look the same in a panel (tile_format). */
+struct gemm_tiles {
     tile_function large, small; /* for TILE_ROWS and TILE_FEW_ROWS activation rows */
 };
 
@@ -206,7 +215,7 @@ static uint32_t tile_rows(uint32_t left) {
     return is_small ? TILE_FEW_ROWS : TILE_ROWS;
 }
 
-static void gemm(const struct gemm_kind *kind, const struct matmul_job *job, int groups) {
+static void gemm(panel_function panel_codes_of, const struct gemm_tiles *tiles, const struct matmul_job *job, int groups) {
     const struct weight_rows *w = job->weights;
     const uint32_t n_blocks = q8_blocks(w->n_cols), n_tiles = (w->n_rows + TILE_OUTPUTS - 1) / TILE_OUTPUTS;
     const struct gemm_order order = gemm_order(n_blocks);
@@ -222,23 +231,27 @@ static void gemm(const struct gemm_kind *kind, const struct matmul_job *job, int
     uint32_t n_panels = (n_tiles + most - 1) / most, per_panel = (n_tiles + n_panels - 1) / n_panels;
     for (uint32_t t0 = 0; t0 < n_tiles; t0 += per_panel) {
         uint32_t n = n_tiles - t0 < per_panel ? n_tiles - t0 : per_panel, rows;
-        for (uint32_t t = 0; t < n; t++) kind->panel(w, (t0 + t) * TILE_OUTPUTS, &order, panel + t * tile_bytes);
+        for (uint32_t t = 0; t < n; t++) {
+            panel_codes_of(w, (t0 + t) * TILE_OUTPUTS, &order, panel + t * tile_bytes);
+            panel_tile_scales(w, groups, (t0 + t) * TILE_OUTPUTS, &order, panel + t * tile_bytes);
+        }
         for (uint32_t r = 0; r < job->n_rows; r += rows) {
             rows = tile_rows(job->n_rows - r);
             pack_tile(job, groups, r, rows, pack);
             for (uint32_t t = 0; t < n; t++) {
-                (rows == TILE_ROWS ? kind->large : kind->small)(panel + t * tile_bytes, pack, &order, levels, spare);
+                (rows == TILE_ROWS ? tiles->large : tiles->small)(panel + t * tile_bytes, pack, &order, levels, spare);
                 store_tile(job, r, rows, (t0 + t) * TILE_OUTPUTS, levels);
             }
         }
     }
 }
 
-#define GEMM_DEFINE(name, format, groups)                                                                              \
+#define GEMM_DEFINE_PANEL(name, format, groups)                                                                        \
     static void panel_##name(const struct weight_rows *w, uint32_t first, const struct gemm_order *order,              \
                              unsigned char *panel) {                                                                   \
-        panel_tile(format, groups, w, first, order, panel);                                                            \
-    }                                                                                                                  \
+        panel_tile_codes(format, groups, w, first, order, panel);                                                      \
+    }
+#define GEMM_DEFINE_TILES(name, format, groups)                                                                        \
     GEMM_DEFINE_TILE(large_##name, format, groups, TILE_ROWS)                                                          \
     GEMM_DEFINE_TILE(small_##name, format, groups, TILE_FEW_ROWS)
 #define GEMM_DEFINE_TILE(name, format, groups, rows)                                                                   \
@@ -246,6 +259,7 @@ static void gemm(const struct gemm_kind *kind, const struct matmul_job *job, int
                      float *levels, void *spare) {                                                                     \
         gemm_tile(format, groups, rows, panel, pack, order, levels, spare);                                            \
     }
-#define GEMM_ENTRY(name, format, groups) [format][(groups) / 2] = {panel_##name, large_##name, small_##name},
+#define GEMM_PANEL(name, format, groups) [format][(groups) / 2] = panel_##name,
+#define GEMM_TILES(name, format, groups) [format][(groups) / 2] = {large_##name, small_##name},
 
 #endif
