@@ -66,6 +66,8 @@ Q8_INLINE void codes_transposed(enum weight_format format, const unsigned char *
 
 /* Without it gcc reassociates the sums and collects the products of many quads first, on the stack. */
 #define KEEP_ORDER(vector) __asm__ volatile("" : "+x"(vector))
+/* What was stored is loaded again rather than held in registers, that is, on the stack. */
+#define KEEP_IN_MEMORY() __asm__ volatile("" : : : "memory")
 
 /* How many quads' products of two codes fit into 16 bits together. */
 Q8_INLINE int quads_in_16_bits(enum weight_format format) {
@@ -135,6 +137,7 @@ Q8_INLINE void tile_block(enum weight_format format, int groups, int rows, const
                         if (!is_group_done) _mm256_store_si256(wait, dot);
                         else tile_scale(format, groups, rows, g, m, v, dot, scales, numbers, partial, acc);
                     }
+                KEEP_IN_MEMORY();
             }
 }
 

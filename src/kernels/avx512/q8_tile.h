@@ -101,6 +101,7 @@ Q8_INLINE void tile_block(enum weight_format format, int groups, int rows, const
 #pragma GCC unroll 2
             for (int v = 0; v < TILE_VECTORS; v++)
                 tile_scale(format, groups, rows, g, m, v, dots[m][v], scales, numbers, spare, acc);
+        __asm__ volatile("" : : : "memory"); /* scaled sums are loaded again rather than held on the stack */
     }
 }
 
