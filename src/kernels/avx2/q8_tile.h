@@ -101,7 +101,7 @@ Q8_INLINE void tile_block(enum weight_format format, int groups, int rows, const
     const int step = quads_in_16_bits(format) < per_group ? quads_in_16_bits(format) : per_group;
     const float *scales = (const float *)(const void *)(panel + tile_codes_bytes(format));
     const float *numbers = (const float *)(const void *)(pack + rows * 64);
-    __m256i *waiting = spare;                                 /* dot products of a group that is not whole */
+    __m256i *waiting = spare;                                  /* dot products of a group that is not whole */
     float *partial = (float *)(waiting + rows * TILE_VECTORS); /* scaled sums of the groups before */
 #pragma GCC unroll 4
     for (int g = 0; g < groups; g++)
@@ -134,8 +134,10 @@ Q8_INLINE void tile_block(enum weight_format format, int groups, int rows, const
                         __m256i dot = _mm256_madd_epi16(sums[m][v], _mm256_set1_epi16(1));
                         if (plane || first) dot = _mm256_add_epi32(dot, _mm256_load_si256(wait));
                         if (is_plane_done && !is_group_done) dot = _mm256_slli_epi32(dot, 4);
-                        if (!is_group_done) _mm256_store_si256(wait, dot);
-                        else tile_scale(format, groups, rows, g, m, v, dot, scales, numbers, partial, acc);
+                        if (!is_group_done)
+                            _mm256_store_si256(wait, dot);
+                        else
+                            tile_scale(format, groups, rows, g, m, v, dot, scales, numbers, partial, acc);
                     }
                 KEEP_IN_MEMORY();
             }

@@ -90,7 +90,8 @@ static void panel_scales(const struct weight_rows *w, int groups, const unsigned
         v_transpose(t);
         for (uint32_t i = 0; i < n; i++)
             v_store_ints(panel + gemm_place(order, block + i) * block_bytes + offset +
-                             (size_t)(g * TILE_VECTORS + vector) * Q8_LANES * 4, t[i]);
+                             (size_t)(g * TILE_VECTORS + vector) * Q8_LANES * 4,
+                         t[i]);
     }
 }
 
@@ -198,18 +199,23 @@ Q8_INLINE void pack_rows(const struct matmul_job *job, int groups, uint32_t firs
 
 static void pack_tile(const struct matmul_job *job, int groups, uint32_t first, uint32_t rows,
                       const struct gemm_order *order, unsigned char *pack) {
-    if (groups == 1 && rows == TILE_ROWS) pack_rows(job, 1, first, TILE_ROWS, order, pack);
-    else pack_rows(job, groups, first, rows, order, pack);
+    if (groups == 1 && rows == TILE_ROWS)
+        pack_rows(job, 1, first, TILE_ROWS, order, pack);
+    else
+        pack_rows(job, groups, first, rows, order, pack);
 }
 
 /* Writes the outputs that the job has of a tile. */
-static void store_tile(const struct matmul_job *job, uint32_t first, uint32_t rows, uint32_t output, const float *tile) {
+static void store_tile(const struct matmul_job *job, uint32_t first, uint32_t rows, uint32_t output,
+                       const float *tile) {
     uint32_t n = job->weights->n_rows - output;
     for (uint32_t m = 0; m < rows && first + m < job->n_rows; m++) {
         float *y = job_y(job, first + m) + output;
         const float *from = tile + (size_t)m * TILE_OUTPUTS;
-        if (n < TILE_OUTPUTS) memcpy(y, from, n * sizeof *y);
-        else memcpy(y, from, TILE_OUTPUTS * sizeof *y);
+        if (n < TILE_OUTPUTS)
+            memcpy(y, from, n * sizeof *y);
+        else
+            memcpy(y, from, TILE_OUTPUTS * sizeof *y);
     }
 }
 
@@ -219,7 +225,8 @@ static uint32_t tile_rows(uint32_t left) {
     return is_small ? TILE_FEW_ROWS : TILE_ROWS;
 }
 
-static void gemm(panel_function panel_codes_of, const struct gemm_tiles *tiles, const struct matmul_job *job, int groups) {
+static void gemm(panel_function panel_codes_of, const struct gemm_tiles *tiles, const struct matmul_job *job,
+                 int groups) {
     const struct weight_rows *w = job->weights;
     const uint32_t n_blocks = q8_blocks(w->n_cols), n_tiles = (w->n_rows + TILE_OUTPUTS - 1) / TILE_OUTPUTS;
     const struct gemm_order order = gemm_order(n_blocks);
