@@ -59,16 +59,17 @@ static void store_block(int8_t *out, enum activation_form order, __m256i first, 
     __m256i *to = (__m256i *)(void *)out;
     if (order == ACTIVATION_NIBBLES || order == ACTIVATION_CRUMBS) {
         /* Even columns, then odd ones, in 64-bit quarters: [e0 o0 | e1 o1] to [e0 e1 | o0 o1]. */
-        __m256i split = _mm256_setr_epi8(0, 2, 4, 6, 8, 10, 12, 14, 1, 3, 5, 7, 9, 11, 13, 15, 0, 2, 4, 6, 8, 10, 12, 14, 1,
-                                         3, 5, 7, 9, 11, 13, 15);
+        __m256i split = _mm256_setr_epi8(0, 2, 4, 6, 8, 10, 12, 14, 1, 3, 5, 7, 9, 11, 13, 15, 0, 2, 4, 6, 8, 10, 12,
+                                         14, 1, 3, 5, 7, 9, 11, 13, 15);
         first = _mm256_permute4x64_epi64(_mm256_shuffle_epi8(first, split), 0xd8);
         second = _mm256_permute4x64_epi64(_mm256_shuffle_epi8(second, split), 0xd8);
-        __m256i even = _mm256_permute2x128_si256(first, second, 0x20), odd = _mm256_permute2x128_si256(first, second, 0x31);
+        __m256i even = _mm256_permute2x128_si256(first, second, 0x20),
+                odd = _mm256_permute2x128_si256(first, second, 0x31);
         first = even;
         second = odd;
         if (order == ACTIVATION_CRUMBS) {
-            even = _mm256_permute4x64_epi64(_mm256_shuffle_epi8(first, split), 0xd8);  /* columns 0 4 .. | 2 6 .. */
-            odd = _mm256_permute4x64_epi64(_mm256_shuffle_epi8(second, split), 0xd8);  /* columns 1 5 .. | 3 7 .. */
+            even = _mm256_permute4x64_epi64(_mm256_shuffle_epi8(first, split), 0xd8); /* columns 0 4 .. | 2 6 .. */
+            odd = _mm256_permute4x64_epi64(_mm256_shuffle_epi8(second, split), 0xd8); /* columns 1 5 .. | 3 7 .. */
             first = _mm256_permute2x128_si256(even, odd, 0x20);
             second = _mm256_permute2x128_si256(even, odd, 0x31);
         }

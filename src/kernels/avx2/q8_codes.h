@@ -68,8 +68,7 @@ Q8_INLINE __m256i unpack_bits(__m256i from, __m256i even_bytes, __m256i odd_byte
 
 /* No load leaves the block's bytes. */
 Q8_INLINE struct q8_codes codes_3_bits(const unsigned char *p) {
-    return (struct q8_codes){
-        {UNPACK_BITS(3, load_16_twice(p), 0, 6), UNPACK_BITS(3, load_16_twice(p + 8), 4, 10)}};
+    return (struct q8_codes){{UNPACK_BITS(3, load_16_twice(p), 0, 6), UNPACK_BITS(3, load_16_twice(p + 8), 4, 10)}};
 }
 
 Q8_INLINE struct q8_codes codes_5_bits(const unsigned char *p) {
@@ -103,9 +102,7 @@ Q8_INLINE bool dots_are_16_bit(enum weight_format format) { return q8_largest_co
 
 /* A dot product as computed is the true one plus this times the sum of the activations. 8-bit codes are moved to
  * -128 .. 127, since products of larger ones would saturate. */
-Q8_INLINE int dot_offset(enum weight_format format) {
-    return format == WEIGHT_AFFINE8 ? -128 : q8_code_offset(format);
-}
+Q8_INLINE int dot_offset(enum weight_format format) { return format == WEIGHT_AFFINE8 ? -128 : q8_code_offset(format); }
 
 Q8_INLINE __m256i multiply_half(enum weight_format format, __m256i codes, const int8_t *x) {
     __m256i activations = _mm256_loadu_si256((const __m256i *)(const void *)x);

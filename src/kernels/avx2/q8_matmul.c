@@ -7,8 +7,10 @@ enum { PANEL_ROWS = 6 };
 
 static void matmul_q8(const struct matmul_job *job) {
     int groups = job->weights->group == 32 ? 2 : job->weights->group == 16 ? 4 : 1;
-    if (job->n_rows < PANEL_ROWS) avx2_q8_gemv(job, groups);
-    else avx2_q8_gemm(job, groups);
+    if (job->n_rows < PANEL_ROWS)
+        avx2_q8_gemv(job, groups);
+    else
+        avx2_q8_gemm(job, groups);
 }
 
 void avx2_fill_q8(struct kernels *table) {

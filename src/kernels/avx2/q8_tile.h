@@ -13,6 +13,27 @@
 
 enum { TILE_VECTORS = 2, TILE_ROWS = 6, TILE_FEW_ROWS = 4 };
 
+/* The kinds that tiles are compiled for; a kind that looks like another one in a panel uses its tiles. */
+#define TILE_KINDS(KIND)                                                                                               \
+    KIND(affine2_2, WEIGHT_AFFINE2, 2)                                                                                 \
+    KIND(affine3_1, WEIGHT_AFFINE3, 1)                                                                                 \
+    KIND(affine3_2, WEIGHT_AFFINE3, 2)                                                                                 \
+    KIND(affine4_1, WEIGHT_AFFINE4, 1)                                                                                 \
+    KIND(affine4_2, WEIGHT_AFFINE4, 2)                                                                                 \
+    KIND(affine5_1, WEIGHT_AFFINE5, 1)                                                                                 \
+    KIND(affine5_2, WEIGHT_AFFINE5, 2)                                                                                 \
+    KIND(affine6_1, WEIGHT_AFFINE6, 1)                                                                                 \
+    KIND(affine6_2, WEIGHT_AFFINE6, 2)                                                                                 \
+    KIND(affine8_1, WEIGHT_AFFINE8, 1)                                                                                 \
+    KIND(affine8_2, WEIGHT_AFFINE8, 2)                                                                                 \
+    KIND(mxfp4_2, WEIGHT_MXFP4, 2)                                                                                     \
+    KIND(nvfp4_4, WEIGHT_NVFP4, 4)                                                                                     \
+    KIND(ternary_1, WEIGHT_TERNARY, 1)
+
+Q8_INLINE enum weight_format tile_format(enum weight_format format, int groups) {
+    return format == WEIGHT_AFFINE2 && groups == 1 ? WEIGHT_AFFINE3 : format;
+}
+
 Q8_INLINE int tile_planes(enum weight_format format) { return format == WEIGHT_AFFINE8 ? 2 : 1; }
 
 /* Bytes of one block of 16 weight rows in the panel: codes; with scales and biases. */
@@ -45,6 +66,8 @@ Q8_INLINE void codes_transposed(enum weight_format format, const unsigned char *
 
 /* Without it gcc reassociates the sums and collects the products of many quads first, on the stack. */
 #define KEEP_ORDER(vector) __asm__ volatile("" : "+x"(vector))
+/* What was stored is loaded again rather than held in registers, that is, on the stack. */
+#define KEEP_IN_MEMORY() __asm__ volatile("" : : : "memory")
 
 /* How many quads' products of two codes fit into 16 bits together. */
 Q8_INLINE int quads_in_16_bits(enum weight_format format) {
@@ -78,7 +101,7 @@ Q8_INLINE void tile_block(enum weight_format format, int groups, int rows, const
     const int step = quads_in_16_bits(format) < per_group ? quads_in_16_bits(format) : per_group;
     const float *scales = (const float *)(const void *)(panel + tile_codes_bytes(format));
     const float *numbers = (const float *)(const void *)(pack + rows * 64);
-    __m256i *waiting = spare;                                 /* dot products of a group that is not whole */
+    __m256i *waiting = spare;                                  /* dot products of a group that is not whole */
     float *partial = (float *)(waiting + rows * TILE_VECTORS); /* scaled sums of the groups before */
 #pragma GCC unroll 4
     for (int g = 0; g < groups; g++)
@@ -111,9 +134,12 @@ Q8_INLINE void tile_block(enum weight_format format, int groups, int rows, const
                         __m256i dot = _mm256_madd_epi16(sums[m][v], _mm256_set1_epi16(1));
                         if (plane || first) dot = _mm256_add_epi32(dot, _mm256_load_si256(wait));
                         if (is_plane_done && !is_group_done) dot = _mm256_slli_epi32(dot, 4);
-                        if (!is_group_done) _mm256_store_si256(wait, dot);
-                        else tile_scale(format, groups, rows, g, m, v, dot, scales, numbers, partial, acc);
+                        if (!is_group_done)
+                            _mm256_store_si256(wait, dot);
+                        else
+                            tile_scale(format, groups, rows, g, m, v, dot, scales, numbers, partial, acc);
                     }
+                KEEP_IN_MEMORY();
             }
 }
 

@@ -81,7 +81,8 @@ Q8_INLINE q8_floats scales_half(enum dtype dtype, const unsigned char *p) {
 /* Two scales for each lane. */
 Q8_INLINE void scales_two(enum dtype dtype, const unsigned char *p, q8_floats out[2]) {
     if (dtype == DTYPE_F32) {
-        __m256 a = _mm256_loadu_ps((const float *)(const void *)p), b = _mm256_loadu_ps((const float *)(const void *)p + 8);
+        __m256 a = _mm256_loadu_ps((const float *)(const void *)p),
+               b = _mm256_loadu_ps((const float *)(const void *)p + 8);
         __m256 even = _mm256_shuffle_ps(a, b, 0x88), odd = _mm256_shuffle_ps(a, b, 0xdd);
         out[0] = _mm256_castpd_ps(_mm256_permute4x64_pd(_mm256_castps_pd(even), 0xd8));
         out[1] = _mm256_castpd_ps(_mm256_permute4x64_pd(_mm256_castps_pd(odd), 0xd8));
@@ -127,8 +128,8 @@ Q8_INLINE void scales_mxfp4(const unsigned char *p, q8_floats out[2]) {
 
 Q8_INLINE void scales_nvfp4(const unsigned char *p, q8_floats out[4]) {
     __m256i x = _mm256_loadu_si256((const __m256i *)(const void *)p);
-    __m256i split = _mm256_setr_epi8(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15, 0, 4, 8, 12, 1, 5, 9, 13, 2, 6,
-                                     10, 14, 3, 7, 11, 15);
+    __m256i split = _mm256_setr_epi8(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15, 0, 4, 8, 12, 1, 5, 9, 13, 2,
+                                     6, 10, 14, 3, 7, 11, 15);
     x = _mm256_permutevar8x32_epi32(_mm256_shuffle_epi8(x, split), _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7));
     __m128i low = _mm256_castsi256_si128(x), high = _mm256_extracti128_si256(x, 1);
     out[0] = half_e4m3(low);

@@ -2,13 +2,15 @@
 /* Which of the two ways a product with quantised activations takes, and the entries of the table. */
 #include "kernels/avx512/q8.h"
 
-/* From this many activation rows on, weights are unpacked into a panel. A guess: twice the AVX2 value is the tile. */
+/* From this many activation rows on, weights are unpacked into a panel. Not measured on such a processor yet. */
 enum { PANEL_ROWS = 6 };
 
 static void matmul_q8(const struct matmul_job *job) {
     int groups = job->weights->group == 32 ? 2 : job->weights->group == 16 ? 4 : 1;
-    if (job->n_rows < PANEL_ROWS) avx512_q8_gemv(job, groups);
-    else avx512_q8_gemm(job, groups);
+    if (job->n_rows < PANEL_ROWS)
+        avx512_q8_gemv(job, groups);
+    else
+        avx512_q8_gemm(job, groups);
 }
 
 void avx512_fill_q8(struct kernels *table) {

@@ -10,6 +10,22 @@
 
 enum { TILE_VECTORS = 2, TILE_ROWS = 12, TILE_FEW_ROWS = 6 };
 
+/* The kinds that tiles are compiled for; a kind that looks like another one in a panel uses its tiles: with one group in
+ * a block the order of the quads does not matter, with two it is that of the activations. */
+#define TILE_KINDS(KIND)                                                                                               \
+    KIND(affine2_2, WEIGHT_AFFINE2, 2)                                                                                 \
+    KIND(affine4_1, WEIGHT_AFFINE4, 1)                                                                                 \
+    KIND(affine4_2, WEIGHT_AFFINE4, 2)                                                                                 \
+    KIND(affine8_2, WEIGHT_AFFINE8, 2)                                                                                 \
+    KIND(mxfp4_2, WEIGHT_MXFP4, 2)                                                                                     \
+    KIND(nvfp4_4, WEIGHT_NVFP4, 4)                                                                                     \
+    KIND(ternary_1, WEIGHT_TERNARY, 1)
+
+Q8_INLINE enum weight_format tile_format(enum weight_format format, int groups) {
+    if (!q8_is_affine(format)) return format;
+    return groups == 1 ? WEIGHT_AFFINE4 : q8_order(format) == ACTIVATION_BYTES ? WEIGHT_AFFINE8 : format;
+}
+
 Q8_INLINE int tile_planes(enum weight_format format) {
     (void)format;
     return 1;
@@ -85,6 +101,7 @@ Q8_INLINE void tile_block(enum weight_format format, int groups, int rows, const
 #pragma GCC unroll 2
             for (int v = 0; v < TILE_VECTORS; v++)
                 tile_scale(format, groups, rows, g, m, v, dots[m][v], scales, numbers, spare, acc);
+        __asm__ volatile("" : : : "memory"); /* scaled sums are loaded again rather than held on the stack */
     }
 }
 

@@ -106,7 +106,8 @@ Q8_INLINE void scales_two(enum dtype dtype, const unsigned char *p, q8_floats ou
 /* Half of 2^(code - 127): code 0 means 2^-127, code 255 infinity. */
 Q8_INLINE q8_floats half_e8m0(__m512i code) {
     __m512i bits = _mm512_slli_epi32(code, 23);
-    bits = _mm512_mask_mov_epi32(bits, _mm512_cmpeq_epi32_mask(code, _mm512_setzero_si512()), _mm512_set1_epi32(0x400000));
+    bits =
+        _mm512_mask_mov_epi32(bits, _mm512_cmpeq_epi32_mask(code, _mm512_setzero_si512()), _mm512_set1_epi32(0x400000));
     return _mm512_mul_ps(_mm512_castsi512_ps(bits), _mm512_set1_ps(0.5f));
 }
 

@@ -24,12 +24,18 @@ Q8_INLINE struct q8_chunk q8_row_start(enum weight_format format, const struct w
 /* Scales or biases of a chunk's blocks, one vector for each group of a block. */
 Q8_INLINE void q8_scales(enum weight_format format, int groups, const struct weight_rows *w, const unsigned char *p,
                          q8_floats out[4]) {
-    if (format == WEIGHT_TERNARY) out[0] = v_splat(w->tensor_scale);
-    else if (format == WEIGHT_MXFP4) scales_mxfp4(p, out);
-    else if (format == WEIGHT_NVFP4) scales_nvfp4(p, out);
-    else if (groups == 2) scales_two(w->scale_dtype, p, out);
-    else if (w->group == 128) out[0] = scales_half(w->scale_dtype, p);
-    else out[0] = scales_one(w->scale_dtype, p);
+    if (format == WEIGHT_TERNARY)
+        out[0] = v_splat(w->tensor_scale);
+    else if (format == WEIGHT_MXFP4)
+        scales_mxfp4(p, out);
+    else if (format == WEIGHT_NVFP4)
+        scales_nvfp4(p, out);
+    else if (groups == 2)
+        scales_two(w->scale_dtype, p, out);
+    else if (w->group == 128)
+        out[0] = scales_half(w->scale_dtype, p);
+    else
+        out[0] = scales_one(w->scale_dtype, p);
 }
 
 /* Room for a chunk, with zeros after what the row has. */
@@ -42,8 +48,8 @@ struct q8_chunk_copy {
 Q8_INLINE struct q8_chunk q8_last_chunk(enum weight_format format, int groups, const struct weight_rows *w, uint32_t o,
                                         uint32_t block, uint32_t n, struct q8_chunk chunk, struct q8_chunk_copy *copy) {
     size_t rows_after = w->n_rows - 1 - o, scale_bytes = q8_scale_bytes(w, groups, n);
-    if (w->n_cols % 64 == 0 &&
-        rows_after * w->scale_row_bytes + scale_bytes >= q8_scale_bytes(w, groups, Q8_LANES)) return chunk;
+    if (w->n_cols % 64 == 0 && rows_after * w->scale_row_bytes + scale_bytes >= q8_scale_bytes(w, groups, Q8_LANES))
+        return chunk;
     size_t columns = w->n_cols - (size_t)block * 64;
     memset(copy, 0, sizeof *copy);
     memcpy(copy->codes, chunk.codes, format == WEIGHT_TERNARY ? columns : q8_block_bytes(format) * columns / 64);

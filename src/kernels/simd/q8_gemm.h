@@ -19,8 +19,9 @@
 
 enum { TILE_OUTPUTS = TILE_VECTORS * Q8_LANES, TILE_LEVELS = 5 };
 
-/* A panel should leave room for other things in the second-level cache. */
-enum { PANEL_BYTES = 288 * 1024 };
+/* The most that a panel takes. Larger panels pack activations less often; on a Zen 3 with 512 KiB of second-level cache
+ * 640 KiB was faster by half than 288 at 8,192 columns and equal at 2,048. */
+enum { PANEL_BYTES = 640 * 1024 };
 
 /* Where blocks lie in visiting order: lane l's first block has place first[l], its next one the place after that. */
 struct gemm_order {
@@ -77,56 +78,66 @@ Q8_INLINE void panel_codes(enum weight_format format, int groups, const struct w
 }
 
 /* Scales (or biases) of the n blocks from `block` on, transposed into the panel at `offset` of each block. */
-Q8_INLINE void panel_scales(enum weight_format format, int groups, const struct weight_rows *w,
-                            const unsigned char *const scales[Q8_LANES], uint32_t block, uint32_t n, int vector,
-                            const struct gemm_order *order, size_t offset, unsigned char *panel) {
-    const size_t block_bytes = tile_panel_bytes(format, groups);
+static void panel_scales(const struct weight_rows *w, int groups, const unsigned char *const scales[Q8_LANES],
+                         uint32_t block, uint32_t n, int vector, const struct gemm_order *order, size_t offset,
+                         unsigned char *panel) {
+    const size_t block_bytes = tile_panel_bytes(w->format, groups);
     q8_floats in[Q8_LANES][4];
-    for (int l = 0; l < Q8_LANES; l++) q8_scales(format, groups, w, scales[l], in[l]);
+    for (int l = 0; l < Q8_LANES; l++) q8_scales(w->format, groups, w, scales[l], in[l]);
     for (int g = 0; g < groups; g++) {
         q8_ints t[Q8_LANES];
         for (int l = 0; l < Q8_LANES; l++) t[l] = v_ints_from_floats(in[l][g]);
         v_transpose(t);
         for (uint32_t i = 0; i < n; i++)
             v_store_ints(panel + gemm_place(order, block + i) * block_bytes + offset +
-                             (size_t)(g * TILE_VECTORS + vector) * Q8_LANES * 4, t[i]);
+                             (size_t)(g * TILE_VECTORS + vector) * Q8_LANES * 4,
+                         t[i]);
     }
 }
 
-/* One tile of the panel: weight rows first .. first + TILE_OUTPUTS - 1, the last row again where there are fewer. */
-Q8_INLINE void panel_tile(enum weight_format format, int groups, const struct weight_rows *w, uint32_t first,
-                          const struct gemm_order *order, unsigned char *panel) {
-    const size_t block_bytes = tile_panel_bytes(format, groups), codes_bytes = tile_codes_bytes(format);
-    const size_t scale_bytes = (size_t)groups * TILE_OUTPUTS * 4;
+/* The weight row of lane l of vector v; the last row again where there are fewer. */
+Q8_INLINE uint32_t panel_row(const struct weight_rows *w, uint32_t first, int v, uint32_t l) {
+    uint32_t o = first + (uint32_t)v * Q8_LANES + l;
+    return o < w->n_rows ? o : w->n_rows - 1;
+}
+
+/* Codes of weight rows first .. first + TILE_OUTPUTS - 1. */
+Q8_INLINE void panel_tile_codes(enum weight_format format, int groups, const struct weight_rows *w, uint32_t first,
+                                const struct gemm_order *order, unsigned char *panel) {
+    const size_t block_bytes = tile_panel_bytes(format, groups);
     const uint32_t n_blocks = q8_blocks(w->n_cols);
     for (int v = 0; v < TILE_VECTORS; v++) {
         struct q8_chunk rows[Q8_LANES];
-        struct q8_chunk_copy copies[Q8_LANES];
-        uint32_t o[Q8_LANES];
-        for (uint32_t l = 0; l < Q8_LANES; l++) {
-            o[l] = first + (uint32_t)v * Q8_LANES + l;
-            if (o[l] >= w->n_rows) o[l] = w->n_rows - 1;
-            rows[l] = q8_row_start(format, w, o[l]);
-        }
+        for (uint32_t l = 0; l < Q8_LANES; l++) rows[l] = q8_row_start(format, w, panel_row(w, first, v, l));
         for (uint32_t b = 0; b < n_blocks; b++)
             panel_codes(format, groups, w, rows, b, v, panel + gemm_place(order, b) * block_bytes);
+    }
+}
+
+/* Their scales and biases, for any kind. */
+static void panel_tile_scales(const struct weight_rows *w, int groups, uint32_t first, const struct gemm_order *order,
+                              unsigned char *panel) {
+    const enum weight_format format = w->format;
+    const size_t offset = tile_codes_bytes(format), bias_offset = offset + (size_t)groups * TILE_OUTPUTS * 4;
+    const uint32_t n_blocks = q8_blocks(w->n_cols);
+    struct q8_chunk_copy copies[Q8_LANES];
+    for (int v = 0; v < TILE_VECTORS; v++)
         for (uint32_t b = 0; b < n_blocks; b += Q8_LANES) {
             uint32_t n = n_blocks - b < Q8_LANES ? n_blocks - b : Q8_LANES;
             const unsigned char *scales[Q8_LANES], *biases[Q8_LANES];
-            for (int l = 0; l < Q8_LANES; l++) {
-                struct q8_chunk chunk = rows[l];
+            for (uint32_t l = 0; l < Q8_LANES; l++) {
+                uint32_t o = panel_row(w, first, v, l);
+                struct q8_chunk chunk = q8_row_start(format, w, o);
                 chunk.codes += (size_t)b * q8_block_bytes(format);
                 if (format != WEIGHT_TERNARY) chunk.scales += q8_scale_bytes(w, groups, b);
                 if (q8_is_affine(format)) chunk.biases += q8_scale_bytes(w, groups, b);
-                if (n < Q8_LANES) chunk = q8_last_chunk(format, groups, w, o[l], b, n, chunk, &copies[l]);
+                if (n < Q8_LANES) chunk = q8_last_chunk(format, groups, w, o, b, n, chunk, &copies[l]);
                 scales[l] = chunk.scales;
                 biases[l] = chunk.biases;
             }
-            panel_scales(format, groups, w, scales, b, n, v, order, codes_bytes, panel);
-            if (q8_is_affine(format))
-                panel_scales(format, groups, w, biases, b, n, v, order, codes_bytes + scale_bytes, panel);
+            panel_scales(w, groups, scales, b, n, v, order, offset, panel);
+            if (q8_is_affine(format)) panel_scales(w, groups, biases, b, n, v, order, bias_offset, panel);
         }
-    }
 }
 
 /* ---- a tile ---- */
@@ -140,8 +151,10 @@ Q8_INLINE void gemm_tile(enum weight_format format, int groups, int rows, const 
     float *acc = levels;
     for (uint32_t i = 0; i < 16; i++, acc += n_floats) {
         for (size_t k = 0; k < n_floats; k += Q8_LANES) v_store(acc + k, v_zero());
-        for (uint32_t n = order->count[i]; n > 0; n--, panel += panel_step, pack += pack_step)
+        for (uint32_t n = order->count[i]; n > 0; n--, panel += panel_step, pack += pack_step) {
             tile_block(format, groups, rows, panel, pack, acc, spare);
+            __asm__ volatile("" : : : "memory"); /* keeps gcc from holding acc in registers, that is, on the stack */
+        }
         for (uint32_t carry = i; carry & 1; carry >>= 1, acc -= n_floats)
             for (size_t k = 0; k < n_floats; k += Q8_LANES) {
                 float *waiting = acc - n_floats + k;
@@ -157,44 +170,52 @@ typedef void (*panel_function)(const struct weight_rows *w, uint32_t first, cons
 typedef void (*tile_function)(const unsigned char *panel, const unsigned char *pack, const struct gemm_order *order,
                               float *levels, void *spare);
 
-struct gemm_kind {
-    panel_function panel;
+/* Panels differ from kind to kind; tiles are shared by kinds that look the same in a panel (tile_format). */
+struct gemm_tiles {
     tile_function large, small; /* for TILE_ROWS and TILE_FEW_ROWS activation rows */
 };
 
-/* Packs activation rows first .. first + rows - 1 of the job, the last row again where there are fewer. */
-Q8_INLINE void pack_rows(const struct matmul_job *job, int groups, uint32_t first, uint32_t rows, unsigned char *pack) {
+/* Packs activation rows first .. first + rows - 1 of the job, the last row again where there are fewer. They are read
+ * straight on, since they come from far caches, and written in the order. */
+Q8_INLINE void pack_rows(const struct matmul_job *job, int groups, uint32_t first, uint32_t rows,
+                         const struct gemm_order *order, unsigned char *pack) {
     const uint32_t n_cols = job->weights->n_cols, n_blocks = q8_blocks(n_cols);
     const size_t padded = q8_padded(n_cols), first_sum = padded * (groups == 1 ? 1 : groups == 2 ? 2 : 4);
+    const size_t step = tile_pack_bytes(groups, (int)rows);
     const char *x[TILE_ROWS];
     for (uint32_t m = 0; m < rows; m++) x[m] = job_x(job, first + m < job->n_rows ? first + m : job->n_rows - 1);
-    for (uint32_t i = 0; i < 16; i++)
-        for (uint32_t b = gemm_lane(i); b < n_blocks; b += 16) {
-            float *numbers = (float *)(void *)(pack + (size_t)rows * 64);
-            for (uint32_t m = 0; m < rows; m++, pack += 64, numbers++) {
-                const float *scale = (const float *)(const void *)(x[m] + (size_t)n_blocks * 64) + b;
-                memcpy(pack, x[m] + (size_t)b * 64, 64);
-                numbers[0] = scale[0];
-                for (int g = 0; g < groups; g++)
-                    numbers[(uint32_t)(g + 1) * rows] = scale[first_sum + (size_t)g * padded];
-            }
-            pack = (unsigned char *)(numbers + (size_t)groups * rows);
+    for (uint32_t b = 0; b < n_blocks; b++) {
+        unsigned char *to = pack + gemm_place(order, b) * step;
+        float *numbers = (float *)(void *)(to + (size_t)rows * 64);
+        for (uint32_t m = 0; m < rows; m++) {
+            const float *scale = (const float *)(const void *)(x[m] + (size_t)n_blocks * 64) + b;
+            memcpy(to + (size_t)m * 64, x[m] + (size_t)b * 64, 64);
+            numbers[m] = scale[0];
+            for (int g = 0; g < groups; g++)
+                numbers[(uint32_t)(g + 1) * rows + m] = scale[first_sum + (size_t)g * padded];
         }
+    }
 }
 
-static void pack_tile(const struct matmul_job *job, int groups, uint32_t first, uint32_t rows, unsigned char *pack) {
-    if (groups == 1 && rows == TILE_ROWS) pack_rows(job, 1, first, TILE_ROWS, pack);
-    else pack_rows(job, groups, first, rows, pack);
+static void pack_tile(const struct matmul_job *job, int groups, uint32_t first, uint32_t rows,
+                      const struct gemm_order *order, unsigned char *pack) {
+    if (groups == 1 && rows == TILE_ROWS)
+        pack_rows(job, 1, first, TILE_ROWS, order, pack);
+    else
+        pack_rows(job, groups, first, rows, order, pack);
 }
 
 /* Writes the outputs that the job has of a tile. */
-static void store_tile(const struct matmul_job *job, uint32_t first, uint32_t rows, uint32_t output, const float *tile) {
+static void store_tile(const struct matmul_job *job, uint32_t first, uint32_t rows, uint32_t output,
+                       const float *tile) {
     uint32_t n = job->weights->n_rows - output;
     for (uint32_t m = 0; m < rows && first + m < job->n_rows; m++) {
         float *y = job_y(job, first + m) + output;
         const float *from = tile + (size_t)m * TILE_OUTPUTS;
-        if (n < TILE_OUTPUTS) memcpy(y, from, n * sizeof *y);
-        else memcpy(y, from, TILE_OUTPUTS * sizeof *y);
+        if (n < TILE_OUTPUTS)
+            memcpy(y, from, n * sizeof *y);
+        else
+            memcpy(y, from, TILE_OUTPUTS * sizeof *y);
     }
 }
 
@@ -204,7 +225,8 @@ static uint32_t tile_rows(uint32_t left) {
     return is_small ? TILE_FEW_ROWS : TILE_ROWS;
 }
 
-static void gemm(const struct gemm_kind *kind, const struct matmul_job *job, int groups) {
+static void gemm(panel_function panel_codes_of, const struct gemm_tiles *tiles, const struct matmul_job *job,
+                 int groups) {
     const struct weight_rows *w = job->weights;
     const uint32_t n_blocks = q8_blocks(w->n_cols), n_tiles = (w->n_rows + TILE_OUTPUTS - 1) / TILE_OUTPUTS;
     const struct gemm_order order = gemm_order(n_blocks);
@@ -220,23 +242,27 @@ static void gemm(const struct gemm_kind *kind, const struct matmul_job *job, int
     uint32_t n_panels = (n_tiles + most - 1) / most, per_panel = (n_tiles + n_panels - 1) / n_panels;
     for (uint32_t t0 = 0; t0 < n_tiles; t0 += per_panel) {
         uint32_t n = n_tiles - t0 < per_panel ? n_tiles - t0 : per_panel, rows;
-        for (uint32_t t = 0; t < n; t++) kind->panel(w, (t0 + t) * TILE_OUTPUTS, &order, panel + t * tile_bytes);
+        for (uint32_t t = 0; t < n; t++) {
+            panel_codes_of(w, (t0 + t) * TILE_OUTPUTS, &order, panel + t * tile_bytes);
+            panel_tile_scales(w, groups, (t0 + t) * TILE_OUTPUTS, &order, panel + t * tile_bytes);
+        }
         for (uint32_t r = 0; r < job->n_rows; r += rows) {
             rows = tile_rows(job->n_rows - r);
-            pack_tile(job, groups, r, rows, pack);
+            pack_tile(job, groups, r, rows, &order, pack);
             for (uint32_t t = 0; t < n; t++) {
-                (rows == TILE_ROWS ? kind->large : kind->small)(panel + t * tile_bytes, pack, &order, levels, spare);
+                (rows == TILE_ROWS ? tiles->large : tiles->small)(panel + t * tile_bytes, pack, &order, levels, spare);
                 store_tile(job, r, rows, (t0 + t) * TILE_OUTPUTS, levels);
             }
         }
     }
 }
 
-#define GEMM_DEFINE(name, format, groups)                                                                              \
+#define GEMM_DEFINE_PANEL(name, format, groups)                                                                        \
     static void panel_##name(const struct weight_rows *w, uint32_t first, const struct gemm_order *order,              \
                              unsigned char *panel) {                                                                   \
-        panel_tile(format, groups, w, first, order, panel);                                                            \
-    }                                                                                                                  \
+        panel_tile_codes(format, groups, w, first, order, panel);                                                      \
+    }
+#define GEMM_DEFINE_TILES(name, format, groups)                                                                        \
     GEMM_DEFINE_TILE(large_##name, format, groups, TILE_ROWS)                                                          \
     GEMM_DEFINE_TILE(small_##name, format, groups, TILE_FEW_ROWS)
 #define GEMM_DEFINE_TILE(name, format, groups, rows)                                                                   \
@@ -244,6 +270,7 @@ static void gemm(const struct gemm_kind *kind, const struct matmul_job *job, int
                      float *levels, void *spare) {                                                                     \
         gemm_tile(format, groups, rows, panel, pack, order, levels, spare);                                            \
     }
-#define GEMM_ENTRY(name, format, groups) [format][(groups) / 2] = {panel_##name, large_##name, small_##name},
+#define GEMM_PANEL(name, format, groups) [format][(groups) / 2] = panel_##name,
+#define GEMM_TILES(name, format, groups) [format][(groups) / 2] = {large_##name, small_##name},
 
 #endif

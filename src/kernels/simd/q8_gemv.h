@@ -23,9 +23,12 @@ struct gemv_layout {
 Q8_INLINE struct gemv_layout gemv_layout(const struct weight_rows *w, int groups) {
     size_t blocks = q8_blocks(w->n_cols), padded = q8_padded(w->n_cols);
     size_t first_sum = groups == 1 ? 1 : groups == 2 ? 2 : 4; /* arrays of `padded` before it */
-    return (struct gemv_layout){.n_blocks = (uint32_t)blocks, .n_cols = w->n_cols,
-                                .scale_step = q8_scale_bytes(w, groups, Q8_LANES), .scale = blocks * 64,
-                                .sum = blocks * 64 + first_sum * padded * 4, .sum_step = padded * 4};
+    return (struct gemv_layout){.n_blocks = (uint32_t)blocks,
+                                .n_cols = w->n_cols,
+                                .scale_step = q8_scale_bytes(w, groups, Q8_LANES),
+                                .scale = blocks * 64,
+                                .sum = blocks * 64 + first_sum * padded * 4,
+                                .sum_step = padded * 4};
 }
 
 /* One chunk, or with is_tail its first n blocks, the last ones of the row. x[r] points at the chunk's codes minus
@@ -77,8 +80,8 @@ typedef q8_floats (*gemv_tail_function)(const struct weight_rows *w, uint32_t o,
 
 /* The lanes of weight row o times x[r], folded once, (l, l + 8): to lanes[r]. */
 Q8_INLINE void gemv_row(enum weight_format format, int groups, int n_rows, gemv_tail_function tail,
-                        const struct weight_rows *w, uint32_t o, const struct gemv_layout *layout, const char *const x[],
-                        __m256 lanes[]) {
+                        const struct weight_rows *w, uint32_t o, const struct gemv_layout *layout,
+                        const char *const x[], __m256 lanes[]) {
     const uint32_t code_step = Q8_LANES * q8_block_bytes(format);
     struct q8_chunk chunk = q8_row_start(format, w, o);
     q8_floats acc[GEMV_ROWS], other[GEMV_ROWS]; /* of this chunk's lanes, and with 8 lanes those of the next one's */
@@ -141,7 +144,7 @@ typedef void (*gemv_function)(const struct matmul_job *job, uint32_t first);
 #define GEMV_DEFINE(name, format, groups)                                                                              \
     __attribute__((noinline)) static q8_floats gemv_##name##_tail(                                                     \
         const struct weight_rows *w, uint32_t o, uint32_t block, const struct gemv_layout *layout,                     \
-        struct q8_chunk chunk, const char *x, q8_floats acc) {                                                       \
+        struct q8_chunk chunk, const char *x, q8_floats acc) {                                                         \
         return gemv_tail(format, groups, w, o, block, layout, chunk, x, acc);                                          \
     }                                                                                                                  \
     GEMV_DEFINE_ROWS(name, format, groups, 1)                                                                          \
