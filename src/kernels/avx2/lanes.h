@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the templates of kernels/simd need from AVX2, FMA and F16C: a register of 8 floats, two of which are 16 lanes. */
+/* What the templates of kernels/simd need from AVX2, FMA and F16C: a register of 8 floats; two are 16 lanes. */
 #ifndef MLXCEL_KERNELS_AVX2_LANES_H
 #define MLXCEL_KERNELS_AVX2_LANES_H
 
@@ -11,10 +11,15 @@
 #define SIMD_TIER       TIER_AVX2
 
 enum { VEC_FLOATS = 8, LANE_VECS = 2 };
-#define TILE_WEIGHTS  3 /* 12 of 16 registers hold sums */
-#define TILE_ROWS     2
-#define PAIRS_WEIGHTS 2
-#define PAIRS_ROWS    2
+#define TILE_WEIGHTS   3 /* 12 of 16 registers hold sums */
+#define TILE_ROWS      2
+#define STREAM_WEIGHTS 2 /* where the weights come straight from memory */
+#define STREAM_ROWS    2
+
+/* Attention: lanes beside 1, 2, 3, 4 queries in a tile; the most queries of one tile, and of several. */
+enum { ATTENTION_LANES_1 = 4, ATTENTION_LANES_2 = 2, ATTENTION_LANES_3 = 2, ATTENTION_LANES_4 = 1 };
+enum { ATTENTION_MOST = 4, ATTENTION_BEST = 3 };
+#define ATTENTION_FOR_TILES(DO, FORMAT) DO(FORMAT, 1) DO(FORMAT, 2) DO(FORMAT, 3) DO(FORMAT, 4)
 
 typedef __m256 vec;
 typedef __m256i ivec;
@@ -32,6 +37,8 @@ SIMD_INLINE vec vec_mul(vec a, vec b) { return _mm256_mul_ps(a, b); }
 SIMD_INLINE vec vec_div(vec a, vec b) { return _mm256_div_ps(a, b); }
 SIMD_INLINE vec vec_fma(vec a, vec b, vec c) { return _mm256_fmadd_ps(a, b, c); }
 SIMD_INLINE vec vec_fnma(vec a, vec b, vec c) { return _mm256_fnmadd_ps(a, b, c); }
+/* sum += a * b. gcc is not told what it is: it would spend moves on other forms of the instruction. */
+SIMD_INLINE void vec_fma_to(vec *sum, vec a, vec b) { __asm__("vfmadd231ps %2, %1, %0" : "+x"(*sum) : "x"(a), "x"(b)); }
 SIMD_INLINE vec vec_min(vec a, vec b) { return _mm256_min_ps(a, b); }
 SIMD_INLINE vec vec_max(vec a, vec b) { return _mm256_max_ps(a, b); }
 SIMD_INLINE vec vec_and(vec a, vec b) { return _mm256_and_ps(a, b); }
@@ -67,6 +74,12 @@ SIMD_INLINE ivec ivec_from_bytes(const unsigned char *p) {
     return _mm256_cvtepu8_epi32(_mm_loadl_epi64((const __m128i_u *)p));
 }
 
+/* For the walls: a += products of unsigned and signed bytes, in fours; a register that the compiler must not know. */
+SIMD_INLINE ivec ivec_dot_bytes(ivec a, ivec x, ivec y) {
+    return _mm256_add_epi32(a, _mm256_madd_epi16(_mm256_maddubs_epi16(x, y), _mm256_set1_epi16(1)));
+}
+#define SIMD_KEEP(v) __asm__ volatile("" : "+x"(v))
+
 /* ---- 16 numbers of 16 bits ---- */
 
 typedef __m256i halves;
@@ -83,15 +96,12 @@ SIMD_INLINE halves halves_shl(halves a, int n) { return _mm256_slli_epi16(a, n);
 SIMD_INLINE halves halves_shr(halves a, int n) { return _mm256_srli_epi16(a, n); }
 SIMD_INLINE halves halves_equal(halves a, halves b) { return _mm256_cmpeq_epi16(a, b); }
 
+SIMD_INLINE vec vec_load_f16(const void *p) { return _mm256_cvtph_ps(_mm_loadu_si128((const __m128i_u *)p)); }
+
 #include "kernels/simd/lanes.h"
 
 SIMD_INLINE lanes lanes_from_f16(halves h) {
     return (lanes){{_mm256_cvtph_ps(_mm256_castsi256_si128(h)), _mm256_cvtph_ps(_mm256_extracti128_si256(h, 1))}};
-}
-SIMD_INLINE lanes lanes_load_f16(const void *p) {
-    const char *at = p;
-    return (lanes){{_mm256_cvtph_ps(_mm_loadu_si128((const __m128i_u *)at)),
-                    _mm256_cvtph_ps(_mm_loadu_si128((const __m128i_u *)(at + 16)))}};
 }
 /* 16 bf16 in order. */
 SIMD_INLINE lanes lanes_load_bf16(const void *p) {
@@ -99,7 +109,6 @@ SIMD_INLINE lanes lanes_load_bf16(const void *p) {
     __m256i high = _mm256_cvtepu16_epi32(_mm256_extracti128_si256(h, 1));
     return (lanes){{_mm256_castsi256_ps(_mm256_slli_epi32(low, 16)), _mm256_castsi256_ps(_mm256_slli_epi32(high, 16))}};
 }
-SIMD_INLINE vec vec_load_f16(const void *p) { return _mm256_cvtph_ps(_mm_loadu_si128((const __m128i_u *)p)); }
 SIMD_INLINE halves lanes_to_f16(lanes v) {
     __m128i low = _mm256_cvtps_ph(v.v[0], _MM_FROUND_TO_NEAREST_INT);
     return _mm256_inserti128_si256(_mm256_castsi128_si256(low), _mm256_cvtps_ph(v.v[1], _MM_FROUND_TO_NEAREST_INT), 1);
@@ -117,6 +126,14 @@ SIMD_INLINE float lanes_sum(lanes a) {
     __m128 four = _mm_add_ps(_mm256_castps256_ps128(eight), _mm256_extractf128_ps(eight, 1));
     __m128 two = _mm_add_ps(four, _mm_movehl_ps(four, four));
     return _mm_cvtss_f32(_mm_add_ss(two, _mm_movehdup_ps(two)));
+}
+
+/* The largest lane; any of them where one is NaN. */
+SIMD_INLINE float lanes_largest(lanes a) {
+    __m256 eight = _mm256_max_ps(a.v[0], a.v[1]);
+    __m128 four = _mm_max_ps(_mm256_castps256_ps128(eight), _mm256_extractf128_ps(eight, 1));
+    __m128 two = _mm_max_ps(four, _mm_movehl_ps(four, four));
+    return _mm_cvtss_f32(_mm_max_ss(two, _mm_movehdup_ps(two)));
 }
 
 SIMD_INLINE __m256 avx2_pair_4(__m256 a, __m256 b) {

@@ -3,8 +3,9 @@
  *
  * 16 codes of B bits lie in 2 B bytes, so 16 bytes always hold them. These are repeated over the register; a byte pick
  * brings to each lane the two bytes that its code lies in, a shift by the lane and a mask leave the code. */
-#include "base/half.h"
+#include "kernels/simd/e4m3.h"
 #include "kernels/simd/math.h"
+#include "kernels/simd/scales.h"
 #include "kernels/simd/simd.h"
 
 #include <string.h>
@@ -48,28 +49,6 @@ SIMD_INLINE ilanes unpack(const struct unpacker *u, const unsigned char *row, si
     return ilanes_and(codes, u->mask);
 }
 
-/* 16 bytes of e4m3, zero-extended to 16 bits: f16 holds them as value * 2^-8. */
-SIMD_INLINE lanes lanes_from_e4m3(halves codes) {
-    halves magnitude = halves_and(halves_shl(codes, 7), halves_set1(0x3f80));
-    halves sign = halves_and(halves_shl(codes, 8), halves_set1(0x8000));
-    halves nan = halves_equal(magnitude, halves_set1(0x3f80));
-    return lanes_mul(lanes_from_f16(halves_or(halves_or(magnitude, sign), nan)), lanes_set1(256.0f));
-}
-
-/* ---- scales ---- */
-
-static float scale_at(const struct weight_rows *w, const unsigned char *scales, uint32_t group) {
-    uint16_t half;
-    float value;
-    switch (w->scale_dtype) {
-    case DTYPE_U8: return e8m0_to_f32(scales[group]);
-    case DTYPE_F8_E4M3: return e4m3_to_f32(scales[group]);
-    case DTYPE_F16: memcpy(&half, scales + 2 * (size_t)group, 2); return f16_to_f32(half);
-    case DTYPE_BF16: memcpy(&half, scales + 2 * (size_t)group, 2); return bf16_to_f32(half);
-    default: memcpy(&value, scales + 4 * (size_t)group, 4); return value;
-    }
-}
-
 /* ---- rows ---- */
 
 /* Where row `index` lies. */
@@ -101,7 +80,8 @@ SIMD_INLINE void affine_row(const struct weight_rows *w, const struct row *row, 
         affine_row(w, row, B, out);                                                                                    \
     }
 DEFINE_AFFINE(2)
-DEFINE_AFFINE(3) DEFINE_AFFINE(4) DEFINE_AFFINE(5) DEFINE_AFFINE(6) DEFINE_AFFINE(8)
+DEFINE_AFFINE(3)
+DEFINE_AFFINE(4) DEFINE_AFFINE(5) DEFINE_AFFINE(6) DEFINE_AFFINE(8)
 
     /* e2m1: a byte pick gives twice the value plus 12. Columns are a multiple of 16. */
     SIMD_NOINLINE void fp4_row(const struct weight_rows *w, const struct row *row, float *out) {

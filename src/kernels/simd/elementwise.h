@@ -33,8 +33,9 @@ void SIMD_NAME(softcap)(const float *x, float cap, uint32_t n, float *y) {
 /* Functions of one kind each: the kind is a constant in the loop. */
 #define FOR_ALL_UNARY(DO)                                                                                              \
     DO(UNARY_SILU)                                                                                                     \
-    DO(UNARY_GELU_TANH) DO(UNARY_GELU_ERF) DO(UNARY_RELU) DO(UNARY_RELU2) DO(UNARY_SIGMOID) DO(UNARY_SOFTPLUS)         \
-        DO(UNARY_EXP) DO(UNARY_TANH)
+    DO(UNARY_GELU_TANH)                                                                                                \
+    DO(UNARY_GELU_ERF) DO(UNARY_RELU) DO(UNARY_RELU2) DO(UNARY_SIGMOID) DO(UNARY_SOFTPLUS) DO(UNARY_EXP)               \
+        DO(UNARY_TANH)
 
 #define DEFINE_LOOPS(KIND)                                                                                             \
     SIMD_NOINLINE void apply_##KIND(const float *x, uint32_t n, float *y) {                                            \

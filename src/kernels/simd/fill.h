@@ -20,9 +20,16 @@ static void simd_fill(struct kernels *table) {
     SET(softmax);
     SET(rope_halves);
     SET(rope_pairs);
+    SET(kv_store);
+    SET(attention);
+    SET(conv);
+    SET(mamba2);
+    SET(delta);
     SET(matmul_exact);
 #undef SET
     KERNELS_SET_MATMUL(table, SIMD_TIER, WEIGHT_F32, SIMD_NAME(matmul_f32));
     KERNELS_SET_MATMUL(table, SIMD_TIER, WEIGHT_F16, SIMD_NAME(matmul_f16));
     KERNELS_SET_MATMUL(table, SIMD_TIER, WEIGHT_BF16, SIMD_NAME(matmul_bf16));
+    KERNELS_SET_MATMUL(table, SIMD_TIER, WEIGHT_MXFP8, SIMD_NAME(matmul_e4m3));
+    KERNELS_SET_MATMUL(table, SIMD_TIER, WEIGHT_E4M3, SIMD_NAME(matmul_e4m3));
 }

@@ -29,6 +29,10 @@ SIMD_INLINE lanes lanes_load(const float *p) {
     lanes y;
     LANES_EACH(vec_load(p + i * VEC_FLOATS));
 }
+SIMD_INLINE lanes lanes_load_f16(const void *p) {
+    lanes y;
+    LANES_EACH(vec_load_f16((const char *)p + i * VEC_FLOATS * 2));
+}
 SIMD_INLINE void lanes_store(float *p, lanes a) {
     SIMD_UNROLL for (int i = 0; i < LANE_VECS; i++) vec_store(p + i * VEC_FLOATS, a.v[i]);
 }
@@ -156,10 +160,18 @@ SIMD_INLINE void lanes_store_some(float *p, lanes a, uint32_t n) {
     else
         lanes_store_part(p, a, n);
 }
+/* 0, 1, .. 15 */
+SIMD_INLINE lanes lanes_places(void) {
+    static const float places[16] = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15};
+    return lanes_load(places);
+}
 /* The first min(n, 16) lanes, the others zero. */
 SIMD_INLINE lanes lanes_keep(lanes a, uint32_t n) {
-    static const float places[16] = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15};
-    return n >= 16 ? a : lanes_select(lanes_less(lanes_load(places), lanes_set1((float)n)), a, lanes_zero());
+    return n >= 16 ? a : lanes_select(lanes_less(lanes_places(), lanes_set1((float)n)), a, lanes_zero());
+}
+/* The first n lanes, the others -0: their products with +0 change no sum. */
+SIMD_INLINE lanes lanes_neutral(lanes a, uint32_t n) {
+    return lanes_select(lanes_less(lanes_places(), lanes_set1((float)n)), a, lanes_set1(-0.0f));
 }
 
 #endif

@@ -14,4 +14,11 @@ void SIMD_NAME(matmul_f16)(const struct matmul_job *job);
 void SIMD_NAME(matmul_bf16)(const struct matmul_job *job);
 void SIMD_NAME(matmul_e4m3)(const struct matmul_job *job); /* also mxfp8 */
 
+#ifdef SIMD_HAS_DOT_PAIRS
+void SIMD_NAME(matmul_bf16_dot)(const struct matmul_job *job);
+void SIMD_NAME(matmul_e4m3_dot)(const struct matmul_job *job);
+/* Whether the processor's dot product of bf16 pairs gives the bits of the bf16 rule. */
+bool SIMD_NAME(dot_pairs_is_exact)(void);
+#endif
+
 #endif

@@ -3,34 +3,44 @@
  *
  * A tile is up to TILE_WEIGHTS weight rows by TILE_ROWS activation rows. Its sums come from memory (or start at zero)
  * and return there, so that long rows are taken in blocks of columns that stay in the first-level cache, and so that the
- * end of a row, shorter than a step, may go another way. reduce_sums ends the 16-lane rule.
+ * end of a row, shorter than a step, may go another way.
  *
- *   operand   weights in memory                activations              columns a step
- *   F32       f32                              f32                      16
- *   F16       f16                              f32                      32
- *   PAIRS     bf16                             f32 planes of bf16       32
+ *   operand   weights                              activations           columns a step
+ *   PANEL     f32 in scratch                       f32                   16
+ *   F32       f32 in memory, the next prefetched   f32                   16
+ *   F16       f16 likewise                         f32                   32
+ *   PAIRS     bf16 likewise                        f32 planes of bf16    32
+ *   DOT_PANEL bf16 in scratch                      bf16                  32, by a dot product of pairs
+ *   DOT       bf16 likewise                        bf16                  32, where the processor has one
  *
  * Planes are the columns of each 32 as the bf16 rule takes them: the 16 odd ones, then the 16 even ones. With both
- * operands in planes, the bf16 rule is the F32 tile under flushing. */
+ * operands in planes, the bf16 rule is the PANEL tile under flushing. A row of bf16 for DOT is a row of half as many
+ * elements of 32 bits, so that it is found and cut like one of f32. */
 #ifndef MLXCEL_KERNELS_SIMD_TILE_H
 #define MLXCEL_KERNELS_SIMD_TILE_H
 
 #include "kernels/kernels.h"
 
-enum operand { OPERAND_F32, OPERAND_F16, OPERAND_PAIRS };
+enum operand { OPERAND_PANEL, OPERAND_F32, OPERAND_F16, OPERAND_PAIRS, OPERAND_DOT_PANEL, OPERAND_DOT };
 
 struct tile {
     const unsigned char *weights; /* first row, at the first column of the range */
     size_t weight_stride;         /* bytes between rows */
     const float *const *x;        /* rows */
-    size_t x_offset;              /* of the first column, in floats */
+    size_t x_offset;              /* of the first column, in elements of 32 bits */
     uint32_t n_steps;
     bool is_first; /* sums start at zero */
     float *sums;   /* sum (weight row i, row j) at (j * sums_stride + i) * 16 */
     size_t sums_stride;
-    const unsigned char *prefetch; /* bytes that will be read next: one line a step from each of n_prefetch rows */
-    uint32_t n_prefetch;
+    const unsigned char
+        *prefetch;       /* bytes that will be read soon, prefetch_step of them a step: for tiles that stream, */
+    uint32_t n_prefetch; /* of each of n_prefetch rows */
+    uint32_t prefetch_step;
 };
+
+#ifndef SIMD_HAS_DOT_PAIRS /* never called: tiles of DOT are made only where it is there */
+SIMD_INLINE void vec_dot_pairs_to(vec *sum, vec a, vec b) { vec_fma_to(sum, a, b); }
+#endif
 
 /* One step of 16 columns of f32 at w, or of 32 columns of f16 (the 16 from 16 * part on). */
 SIMD_INLINE vec tile_weights(enum operand operand, const unsigned char *w, int part, int v) {
@@ -44,10 +54,18 @@ SIMD_INLINE void tile_step(enum operand operand, uint32_t nw, uint32_t nx, lanes
     SIMD_UNROLL for (int part = 0; part < parts; part++) {
         SIMD_UNROLL for (int v = 0; v < LANE_VECS; v++) {
             vec a[TILE_WEIGHTS];
-            SIMD_UNROLL for (uint32_t i = 0; i < nw; i++) a[i] = tile_weights(operand, w + i * stride, part, v);
+            SIMD_UNROLL for (uint32_t i = 0; i < nw; i++) {
+                a[i] = tile_weights(operand, w + i * stride, part, v);
+                SIMD_KEEP(a[i]); /* in a register: gcc would load it again for every row */
+            }
             SIMD_UNROLL for (uint32_t j = 0; j < nx; j++) {
                 vec b = vec_load(x[j] + at + part * 16 + v * VEC_FLOATS);
-                SIMD_UNROLL for (uint32_t i = 0; i < nw; i++) sums[i][j].v[v] = vec_fma(a[i], b, sums[i][j].v[v]);
+                SIMD_UNROLL for (uint32_t i = 0; i < nw; i++) {
+                    if (operand >= OPERAND_DOT_PANEL)
+                        vec_dot_pairs_to(&sums[i][j].v[v], a[i], b);
+                    else
+                        vec_fma_to(&sums[i][j].v[v], a[i], b);
+                }
             }
         }
     }
@@ -66,8 +84,8 @@ SIMD_INLINE void tile_step_pairs(uint32_t nw, uint32_t nx, lanes sums[TILE_WEIGH
             ivec pairs = ivec_load(w + i * stride + v * VEC_FLOATS * 4);
             vec upper = vec_from_bits(ivec_and(pairs, ivec_set1((int32_t)0xffff0000u)));
             vec lower = vec_from_bits(ivec_shl(pairs, 16));
-            SIMD_UNROLL for (uint32_t j = 0; j < nx; j++) sums[i][j].v[v] = vec_fma(upper, odd[j], sums[i][j].v[v]);
-            SIMD_UNROLL for (uint32_t j = 0; j < nx; j++) sums[i][j].v[v] = vec_fma(lower, even[j], sums[i][j].v[v]);
+            SIMD_UNROLL for (uint32_t j = 0; j < nx; j++) vec_fma_to(&sums[i][j].v[v], upper, odd[j]);
+            SIMD_UNROLL for (uint32_t j = 0; j < nx; j++) vec_fma_to(&sums[i][j].v[v], lower, even[j]);
         }
     }
 }
@@ -76,19 +94,22 @@ SIMD_INLINE void tile_run(enum operand operand, uint32_t nw, uint32_t nx, const 
     lanes sums[TILE_WEIGHTS][TILE_ROWS];
     const float *x[TILE_ROWS];
     SIMD_UNROLL for (uint32_t j = 0; j < nx; j++) x[j] = t->x[j] + t->x_offset;
-    SIMD_UNROLL for (uint32_t i = 0; i < nw; i++)
-        SIMD_UNROLL for (uint32_t j = 0; j < nx; j++)
-            sums[i][j] = t->is_first ? lanes_zero() : lanes_load(t->sums + (j * t->sums_stride + i) * 16);
+    SIMD_UNROLL for (uint32_t i = 0; i < nw; i++) SIMD_UNROLL for (uint32_t j = 0; j < nx; j++) sums[i][j] =
+        t->is_first ? lanes_zero() : lanes_load(t->sums + (j * t->sums_stride + i) * 16);
     const unsigned char *w = t->weights, *prefetch = t->prefetch;
-    size_t stride = t->weight_stride, columns = operand == OPERAND_F32 ? 16 : 32, end = t->n_steps * columns;
-    uint32_t n_prefetch = t->n_prefetch;
-    for (size_t at = 0; at < end; at += columns, w += 64, prefetch += 64) {
+    const bool in_scratch = operand == OPERAND_PANEL || operand == OPERAND_DOT_PANEL;
+    const size_t step = operand == OPERAND_F16 || operand == OPERAND_PAIRS ? 32 : 16;
+    size_t stride = t->weight_stride, end = t->n_steps * step;
+    const uint32_t n_prefetch = in_scratch ? 1 : t->n_prefetch, prefetch_step = t->prefetch_step;
+    for (size_t at = 0; at < end; at += step, w += 64, prefetch += prefetch_step) {
         for (uint32_t i = 0; i < n_prefetch; i++) __builtin_prefetch(prefetch + i * stride);
-        if (operand == OPERAND_PAIRS) tile_step_pairs(nw, nx, sums, w, stride, x, at);
-        else tile_step(operand, nw, nx, sums, w, stride, x, at);
+        if (operand == OPERAND_PAIRS)
+            tile_step_pairs(nw, nx, sums, w, stride, x, at);
+        else
+            tile_step(operand, nw, nx, sums, w, stride, x, at);
     }
-    SIMD_UNROLL for (uint32_t i = 0; i < nw; i++)
-        SIMD_UNROLL for (uint32_t j = 0; j < nx; j++) lanes_store(t->sums + (j * t->sums_stride + i) * 16, sums[i][j]);
+    SIMD_UNROLL for (uint32_t i = 0; i < nw; i++) SIMD_UNROLL for (uint32_t j = 0; j < nx; j++)
+        lanes_store(t->sums + (j * t->sums_stride + i) * 16, sums[i][j]);
 }
 
 typedef void (*tile_function)(const struct tile *t);
@@ -111,21 +132,15 @@ typedef void (*tile_function)(const struct tile *t);
     SIMD_NOINLINE void tile_##NAME##_##W##x##X(const struct tile *t) { tile_run(OPERAND_##NAME, W, X, t); }
 #define TILE_ENTRY(NAME, W, X) [W - 1][X - 1] = tile_##NAME##_##W##x##X,
 #define TILE_TABLE(NAME, WEIGHTS, ROWS)                                                                                \
-    TILE_PASTE(TILE_ALL_, WEIGHTS)(TILE_PASTE(TILE_LINE_, ROWS), TILE_FUNCTION, NAME)                                  \
-    static const tile_function tiles_##NAME[TILE_WEIGHTS][TILE_ROWS] = {                                               \
+    TILE_PASTE(TILE_ALL_, WEIGHTS)                                                                                     \
+    (TILE_PASTE(TILE_LINE_, ROWS), TILE_FUNCTION,                                                                      \
+     NAME) static const tile_function tiles_##NAME[TILE_WEIGHTS][TILE_ROWS] = {                                        \
         TILE_PASTE(TILE_ALL_, WEIGHTS)(TILE_PASTE(TILE_LINE_, ROWS), TILE_ENTRY, NAME)}
 
 /* The size of the next part when n is shared out over as few parts of at most `most` as can be, evenly. */
 SIMD_INLINE uint32_t even_part(uint32_t n, uint32_t most) {
     uint32_t parts = (n + most - 1) / most;
     return (n + parts - 1) / parts;
-}
-
-/* y[i] = the tree sum of the 16 lanes at sums + 16 i. */
-static void reduce_sums(const float *sums, uint32_t n, float *y) {
-    uint32_t i = 0;
-    for (; i + 16 <= n; i += 16) lanes_store(y + i, lanes_sum_16(sums + 16 * i));
-    for (; i < n; i++) y[i] = lanes_sum(lanes_load(sums + 16 * i));
 }
 
 #endif
