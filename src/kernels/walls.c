@@ -29,6 +29,7 @@ struct walls {
     /* The slice in progress. */
     int current;
     uint64_t end_ns, done[MAX_THREADS], sink[MAX_THREADS];
+    bool processor_time;
 };
 
 /* ---- plain C ---- */
@@ -59,8 +60,18 @@ static uint64_t multiply_plain(uint64_t rounds) {
     return sum;
 }
 
+static uint64_t fma_plain(uint64_t rounds) {
+    float sums[PLAIN_LANES];
+    for (int i = 0; i < PLAIN_LANES; i++) sums[i] = (float)i;
+    for (uint64_t r = 0; r < rounds * (FMA_FLOPS / 2 / PLAIN_LANES); r++)
+        for (int i = 0; i < PLAIN_LANES; i++) sums[i] = sums[i] * 0.5f + 0.25f;
+    float sum = 0;
+    for (int i = 0; i < PLAIN_LANES; i++) sum += sums[i];
+    return (uint64_t)sum;
+}
+
 static const struct wall_loops wall_loops_plain = {
-    {8, 8}, {read_words, read_words}, multiply_plain, (uint64_t)2 * PLAIN_LANES};
+    {8, 8}, {read_words, read_words}, multiply_plain, (uint64_t)2 * PLAIN_LANES, fma_plain};
 
 /* ---- slices ---- */
 
@@ -91,17 +102,39 @@ static void int8_slice(void *context, int thread) {
     w->sink[thread] = sum;
 }
 
+static void fma_slice(void *context, int thread) {
+    struct walls *w = context;
+    uint64_t rounds = 0, sum = 0;
+    do {
+        sum += w->loops->fma(2000);
+        rounds += 2000;
+    } while (clock_now_ns() < w->end_ns);
+    w->done[thread] = rounds * FMA_FLOPS;
+    w->sink[thread] = sum;
+}
+
+void walls_count_processor_time(struct walls *w) { w->processor_time = true; }
+
+double walls_now(const struct walls *w) {
+    struct timespec now;
+    if (!w->processor_time) return (double)clock_now_ns() * 1e-9;
+    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &now);
+    return ((double)now.tv_sec + (double)now.tv_nsec * 1e-9) / pool_n_threads(w->pool);
+}
+
 /* Thousand millions a second. */
 static double run_slice(struct walls *w, pool_job job, double seconds) {
-    uint64_t start = clock_now_ns(), total = 0;
-    w->end_ns = start + (uint64_t)(seconds * 1e9);
+    uint64_t total = 0;
+    double start = walls_now(w);
+    w->end_ns = clock_now_ns() + (uint64_t)(seconds * 1e9);
     pool_run(w->pool, job, w);
-    double took = clock_seconds_since(start);
+    double took = walls_now(w) - start;
     for (int t = 0; t < pool_n_threads(w->pool); t++) total += w->done[t];
     return (double)total / took * 1e-9;
 }
 
 double walls_int8_gop_s(struct walls *w, double seconds) { return run_slice(w, int8_slice, seconds); }
+double walls_fma_gflop_s(struct walls *w, double seconds) { return run_slice(w, fma_slice, seconds); }
 
 double walls_read_gb_s(struct walls *w, double seconds) {
     double best = 0;

@@ -5,7 +5,8 @@
  *
  * Read: the best of prefetch distances 0, 1, 2, 4, 8 KiB, anonymous memory and a mapped file, and two widths of loads.
  * int8: the fastest exact sequence of the tier for 4-bit codes: vpdpbusd, or vpmaddubsw + vpaddw with one vpmaddwd +
- * vpaddd for eight of them, or what the compiler makes of plain C. A multiply-add counts as two operations. */
+ * vpaddd for eight of them, or what the compiler makes of plain C. fma: f32 multiply-adds. A multiply-add counts as two
+ * operations. */
 #ifndef MLXCEL_KERNELS_WALLS_H
 #define MLXCEL_KERNELS_WALLS_H
 
@@ -24,6 +25,13 @@ void walls_destroy(struct walls *walls);
 /* One slice of about that long: 10^9 bytes a second; 10^9 operations a second. */
 double walls_read_gb_s(struct walls *walls, double seconds);
 double walls_int8_gop_s(struct walls *walls, double seconds);
+double walls_fma_gflop_s(struct walls *walls, double seconds);
+
+/* From now on rates are those of a second of the processors' time for this process, which all threads of the pool share,
+ * not of the clock on the wall: for machines on which other programs run. */
+void walls_count_processor_time(struct walls *walls);
+/* Seconds in that time, or by the clock, since some moment. */
+double walls_now(const struct walls *walls);
 
 /* The way of reading that was best: "32-byte loads, prefetch 2 KiB, mapped file". */
 const char *walls_read_way(const struct walls *walls);
@@ -39,8 +47,15 @@ struct wall_loops {
     /* A check sum of `rounds` rounds of `operations_per_round` operations. */
     uint64_t (*int8)(uint64_t rounds);
     uint64_t operations_per_round;
+    uint64_t (*fma)(uint64_t rounds); /* FMA_FLOPS operations a round */
 };
 
+enum { FMA_FLOPS = 12 * 32 * 2 };
+
 extern const struct wall_loops wall_loops_avx2, wall_loops_avx512;
+
+uint64_t avx2_wall_fma(uint64_t rounds);
+uint64_t avx512_wall_fma(uint64_t rounds);
+uint64_t neon_wall_fma(uint64_t rounds);
 
 #endif

@@ -3,8 +3,9 @@
  *
  *   checkkern [PATTERN]              one line for each tier and kernel (whose name contains PATTERN)
  *   checkkern --break KERNEL         the same with a wrong last bit in that kernel of every tier: must fail
- *   checkkern --bench [PATTERN] [--tier NAME] [--threads N]
- *                                    time of each kernel, and its share of the machine's walls
+ *   checkkern --bench [PATTERN] [--tier NAME] [--threads N] [--processor-time]
+ *                                    time of each kernel, and its share of the machine's walls; in processor time where
+ *                                    other programs take part of the machine
  *
  * Also compared: ref as built for any processor with ref as built with fma, and ref's own fma with the C library's.
  * That each check can fail is checked too: a table with one wrong bit in one kernel must be found out. */
@@ -141,10 +142,12 @@ static void check_the_checks(void) {
 int main(int argc, char **argv) {
     const char *tier_name = NULL;
     int n_threads = 0;
-    bool bench = false;
+    bool bench = false, processor_time = false;
     for (int i = 1; i < argc; i++) {
         if (!strcmp(argv[i], "--bench"))
             bench = true;
+        else if (!strcmp(argv[i], "--processor-time"))
+            processor_time = true;
         else if (!strcmp(argv[i], "--break") && i + 1 < argc)
             broken = argv[++i];
         else if (!strcmp(argv[i], "--tier") && i + 1 < argc)
@@ -154,7 +157,7 @@ int main(int argc, char **argv) {
         else
             only = argv[i];
     }
-    if (bench) return bench_main(only, tier_name, n_threads);
+    if (bench) return bench_main(only, tier_name, n_threads, processor_time);
     check_fused();
     compare_refs();
     for (int tier = TIER_REF + 1; tier < N_TIERS; tier++) compare_tier((enum kernel_tier)tier);

@@ -54,4 +54,5 @@ static uint64_t multiply(uint64_t rounds) {
     return (uint64_t)_mm256_extract_epi64(wide[0], 0);
 }
 
-const struct wall_loops wall_loops_avx2 = {{16, 32}, {read_16, read_32}, multiply, (uint64_t)SUMS *PRODUCTS * 32 * 2};
+const struct wall_loops wall_loops_avx2 = {
+    {16, 32}, {read_16, read_32}, multiply, (uint64_t)SUMS *PRODUCTS * 32 * 2, avx2_wall_fma};

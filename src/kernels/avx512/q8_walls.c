@@ -50,4 +50,5 @@ static uint64_t multiply(uint64_t rounds) {
     return (uint64_t)_mm512_reduce_add_epi32(sum[0]);
 }
 
-const struct wall_loops wall_loops_avx512 = {{32, 64}, {read_32, read_64}, multiply, (uint64_t)SUMS *REPEATS * 64 * 2};
+const struct wall_loops wall_loops_avx512 = {
+    {32, 64}, {read_32, read_64}, multiply, (uint64_t)SUMS *REPEATS * 64 * 2, avx512_wall_fma};

@@ -119,6 +119,6 @@ void mutant_table(struct kernels *table, const struct kernels *ref, int id);
 /* Software fma against the processor's or the C library's: number of differences (fused.c). */
 unsigned long fused_differences(uint64_t seed, unsigned long n, char *note, size_t room);
 /* Timing of all kernels whose name contains the pattern; exit status (bench.c). */
-int bench_main(const char *pattern, const char *tier_name, int n_threads);
+int bench_main(const char *pattern, const char *tier_name, int n_threads, bool processor_time);
 
 #endif

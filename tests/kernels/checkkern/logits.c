@@ -84,7 +84,8 @@ void check_row_find(struct check *c, int id) {
 void check_row_keep(struct check *c, int id) {
     FOR_ROWS(c, id, n, values) {
         float *key = clean_row(c, values, n), *x = check_values(c, VALUES_PLAIN, n);
-        float *a = check_copy(c, x, n * sizeof *x), *b = check_copy(c, x, n * sizeof *x), value = key[check_random(c, n)];
+        float *a = check_copy(c, x, n * sizeof *x), *b = check_copy(c, x, n * sizeof *x),
+              value = key[check_random(c, n)];
         c->ref->row_keep(key, value, n, a);
         c->other->row_keep(key, value, n, b);
         check_same_f32(c, "x", a, b, n);

@@ -118,7 +118,8 @@ static void bad_row_weights(const float *x, float shift, float scale, uint32_t n
     right->row_weights(x, shift, scale, n, w, sums);
     flip(sums + last(row_chunks(n)));
 }
-static void bad_row_split(const float *key, const float *w, uint32_t n, float high, float low, struct row_split *split) {
+static void bad_row_split(const float *key, const float *w, uint32_t n, float high, float low,
+                          struct row_split *split) {
     right->row_split(key, w, n, high, low, split);
     flip(&split->from_low);
 }
