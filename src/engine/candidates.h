@@ -37,6 +37,7 @@ struct candidates {
     const uint32_t *ids; /* NULL: a row */
     uint32_t n;          /* places in x */
     float max;           /* largest x */
+    double scale;        /* that scale; 0 = w is not that of x */
     double total;        /* sum of w */
 };
 
@@ -46,9 +47,11 @@ void candidates_free(struct candidates *c);
 
 /* Begins a row: NaN becomes -inf and +inf the largest finite number. c->x may be changed until candidates_measure. */
 void candidates_load(struct candidates *c, const float *logits);
+/* Begins a row in place: without NaN and +inf, and the filters may write to it. */
+void candidates_begin(struct candidates *c, float *row);
 /* Finds max (and the row's block maxima). False when every place is -inf. */
 bool candidates_measure(struct candidates *c);
-/* w = exp((x - max) * scale), and total. */
+/* w = exp((x - max) * scale), and total. Does nothing where they are there already. */
 void candidates_weigh(struct candidates *c, double scale);
 
 static inline uint32_t candidates_token(const struct candidates *c, uint32_t i) { return c->ids ? c->ids[i] : i; }
@@ -72,6 +75,16 @@ void candidates_keep_largest(struct candidates *c, uint32_t k);
 /* Where the sum of w, by descending key and ascending token, first passes target: the places before that point and the
  * one that passes it. Weights must be there; excluded places have weight 0. target >= 0. */
 struct cut candidates_cut_by_mass(struct candidates *c, const float *key, double target);
+/* Whether that cut by x of a row is likely to hold more than about 2,000 places. */
+bool candidates_is_wide(struct candidates *c, double target);
+/* The sum of w over places with x >= value. */
+double candidates_mass_from(const struct candidates *c, float value);
+/* The sum of w, by descending x and ascending token, before a place. */
+double candidates_mass_before(const struct candidates *c, uint32_t place);
+/* A value that at least k places of a row reach, and not many more. */
+float candidates_reached_by(struct candidates *c, uint32_t k);
+/* The row's places with x >= low, ascending, into found; their number. Costs little where they are few. */
+uint32_t candidates_find_from(const struct candidates *c, float low, uint32_t *found);
 /* Sorts a list by x descending, token ascending; weights are lost. */
 void candidates_sort(struct candidates *c);
 

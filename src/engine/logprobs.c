@@ -21,8 +21,8 @@ static void report(struct candidates *c, uint32_t place, double scale, struct lo
     report_top(c, scale, request);
 }
 
-void logprobs_of_row(struct candidates *c, const float *logits, struct logprobs_request *request) {
-    candidates_load(c, logits);
+void logprobs_of_row(struct candidates *c, float *row, struct logprobs_request *request) {
+    candidates_begin(c, row);
     candidates_measure(c);
     candidates_weigh(c, 1);
     report(c, request->token, 1, request);

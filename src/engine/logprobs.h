@@ -14,8 +14,8 @@ struct logprobs_request {
     uint32_t n_reported; /* fewer than n_top when fewer tokens are possible */
 };
 
-/* Log-softmax of a row of vocab_size logits. The candidates are used as scratch. */
-void logprobs_of_row(struct candidates *c, const float *logits, struct logprobs_request *request);
+/* Log-softmax of a row of vocab_size logits without NaN and +inf. The candidates are used as scratch. */
+void logprobs_of_row(struct candidates *c, float *row, struct logprobs_request *request);
 
 /* Of the set as it was drawn from: weights are those of the draw, and w = exp((x - max) * scale); scale 0 means that
  * `place` had probability 1. The set is lost. */

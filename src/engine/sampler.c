@@ -15,7 +15,7 @@
 #include <sys/random.h>
 
 /* Which use a random number is for. */
-enum { DRAW_XTC, DRAW_TOKEN };
+enum { DRAW_XTC, DRAW_TOKEN, DRAW_NUCLEUS };
 
 /* ---- scratch ---- */
 
@@ -238,10 +238,27 @@ static void filter(struct sampler *s, struct candidates *c, float *removed) {
     filter_top_n_sigma(c, p->top_n_sigma);
     filter_top_k(c, p->top_k);
     filter_typical(c, p->typical_p, p->min_keep);
-    filter_top_p(c, p->top_p, p->min_keep);
+    filter_top_p(c, p->top_p, p->min_p, p->min_keep);
     filter_min_p(c, p->min_p, p->min_keep);
     if (p->xtc_probability > 0 && random_number(s, DRAW_XTC) < p->xtc_probability)
         filter_xtc(c, p->xtc_threshold, p->min_keep, s->spared_ids, s->n_spared_ids, removed);
+}
+
+/* Only top-p and min-p act before the temperature. */
+static bool has_nucleus_alone(const struct sampling_params *p) {
+    bool others = p->top_n_sigma > 0 || p->top_k > 0 || (p->typical_p > 0 && p->typical_p < 1) || p->min_keep > 1 ||
+                  p->xtc_probability > 0 || p->dynatemp_range > 0 || p->adaptive_target >= 0;
+    return p->top_p > 0 && p->top_p < 1 && !others;
+}
+
+/* The set that a token was drawn from, where someone asks for it. */
+static uint32_t settle(struct sampler *s, struct candidates *c, uint32_t token, double *scale) {
+    const struct sampling_params *p = &s->params;
+    if (!p->want_logprobs || p->logprobs_kind != LOGPROBS_FINAL) return token;
+    filter(s, c, NULL);
+    *scale = 1 / p->temperature;
+    candidates_weigh(c, *scale);
+    return candidates_find(c, token);
 }
 
 /* Filters, temperature, draw: the place of the token. *scale receives the factor on logits that gives the distribution
@@ -255,6 +272,10 @@ static uint32_t choose(struct sampler *s, struct candidates *c, float *removed, 
     if (is_greedy(p)) return candidates_best(c);
     *scale = 1;
     if (p->mirostat) return draw_mirostat(c, p, s->mirostat_mu, u, &s->pending.surprise);
+    uint32_t place;
+    if (has_nucleus_alone(p) && draw_from_nucleus(c, p->top_p, p->min_p, p->temperature, random_number(s, DRAW_NUCLEUS),
+                                                  &place) == NUCLEUS_TAKEN)
+        return settle(s, c, place, scale);
     filter(s, c, removed);
     double temperature = draw_temperature(c, p);
     if (temperature <= 0) *scale = 0;
@@ -273,6 +294,27 @@ static bool has_number(const float *logits, uint32_t n) {
     return false;
 }
 
+/* Keeps the row that log-probabilities are to be taken from. */
+static void keep_report(const struct sampling_params *p, struct sampling_scratch *scratch, const float *logits) {
+    const struct candidates *c = &scratch->candidates;
+    if (!p->want_logprobs) return;
+    if (p->logprobs_kind == LOGPROBS_RAW) c->kernels->row_load(logits, c->vocab_size, scratch->report);
+    if (p->logprobs_kind == LOGPROBS_CHAIN) memcpy(scratch->report, c->x, c->vocab_size * sizeof *c->x);
+}
+
+/* Fills in the log-probabilities of the token at `place`. */
+static void report(const struct sampling_params *p, struct sampling_scratch *scratch, uint32_t place, double scale,
+                   struct sample_result *result) {
+    struct logprobs_request request = {.token = result->token, .n_top = p->n_top_logprobs, .top = scratch->top};
+    if (p->logprobs_kind == LOGPROBS_FINAL)
+        logprobs_of_set(&scratch->candidates, place, scale, &request);
+    else
+        logprobs_of_row(&scratch->candidates, scratch->report, &request);
+    result->logprob = request.logprob;
+    result->top = scratch->top;
+    result->n_top = request.n_reported;
+}
+
 uint32_t sampler_sample(struct sampler *s, struct sampling_scratch *scratch, const float *logits,
                         const uint32_t *allowed_bits, struct sample_result *result) {
     struct candidates *c = &scratch->candidates;
@@ -285,19 +327,11 @@ uint32_t sampler_sample(struct sampler *s, struct sampling_scratch *scratch, con
         result->status = has_number(logits, s->vocab_size) ? SAMPLE_ALL_BANNED : SAMPLE_NO_NUMBERS;
         return SAMPLE_NONE;
     }
-    bool reports_chain = p->want_logprobs && p->logprobs_kind == LOGPROBS_CHAIN;
-    if (reports_chain) memcpy(scratch->report, c->row, s->vocab_size * sizeof *c->row);
+    keep_report(p, scratch, logits);
+    bool xtc_counts = p->want_logprobs && p->logprobs_kind == LOGPROBS_CHAIN;
     double scale;
-    uint32_t place = choose(s, c, reports_chain ? scratch->report : NULL, &scale);
+    uint32_t place = choose(s, c, xtc_counts ? scratch->report : NULL, &scale);
     result->token = s->pending.token = candidates_token(c, place);
-    if (!p->want_logprobs) return result->token;
-    struct logprobs_request request = {.token = result->token, .n_top = p->n_top_logprobs, .top = scratch->top};
-    if (p->logprobs_kind == LOGPROBS_FINAL)
-        logprobs_of_set(c, place, scale, &request);
-    else
-        logprobs_of_row(c, reports_chain ? scratch->report : logits, &request);
-    result->logprob = request.logprob;
-    result->top = scratch->top;
-    result->n_top = request.n_reported;
+    if (p->want_logprobs) report(p, scratch, place, scale, result);
     return result->token;
 }

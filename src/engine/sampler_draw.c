@@ -36,10 +36,26 @@ uint32_t draw_tempered(struct candidates *c, double temperature, double u) {
         for (uint32_t i = 0; i < c->n; i++) c->w[i] = 0;
         c->w[best] = 1;
         c->total = 1;
+        c->scale = 0;
         return best;
     }
     candidates_weigh(c, 1 / temperature);
     return draw_place(c, u);
+}
+
+enum nucleus_draw draw_from_nucleus(struct candidates *c, double top_p, double min_p, double temperature, double u,
+                                    uint32_t *place) {
+    candidates_weigh(c, 1);
+    double target = top_p * c->total;
+    if (is_within_nucleus(c, target, min_p) || !candidates_is_wide(c, target)) return NUCLEUS_NARROW;
+    struct candidates tempered = *c;
+    if (temperature != 1) {
+        tempered.w = c->list_w; /* free as long as the set is a row */
+        candidates_weigh(&tempered, 1 / temperature);
+        c->scale = 0; /* the sums of chunks are the other's now */
+    }
+    *place = draw_place(&tempered, u);
+    return candidates_mass_before(c, *place) <= target ? NUCLEUS_TAKEN : NUCLEUS_REJECTED;
 }
 
 /* Divides all logits by the temperature, in place; the largest becomes 0. */

@@ -17,6 +17,18 @@ uint32_t draw_place(const struct candidates *c, double u);
 /* Temperature (0: the best place), then a draw. Leaves the weights that it drew from. */
 uint32_t draw_tempered(struct candidates *c, double temperature, double u);
 
+enum nucleus_draw {
+    NUCLEUS_NARROW, /* nothing was drawn: few tokens hold the nucleus */
+    NUCLEUS_TAKEN,
+    NUCLEUS_REJECTED, /* the draw fell outside the nucleus: filter, and draw again with another number */
+};
+
+/* Draws from the nucleus of top-p of a row where it is wide and within what min-p keeps, without finding where it ends:
+ * from the whole row, then it is tested whether the place belongs to the nucleus. With a fresh draw after a rejection
+ * the token has the distribution of filters, temperature and draw. The row stays as it is. */
+enum nucleus_draw draw_from_nucleus(struct candidates *c, double top_p, double min_p, double temperature, double u,
+                                    uint32_t *place);
+
 /* Mirostat 1 and 2 (Basu et al. 2021; version 1 as in llama.cpp estimates its exponent from the 100 best). mu is the
  * bound on surprise in bits. *surprise receives that of the token drawn, after which the caller sets
  * mu -= eta * (surprise - tau). */

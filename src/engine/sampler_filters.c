@@ -62,16 +62,25 @@ void filter_typical(struct candidates *c, double p, int64_t min_keep) {
     candidates_measure(c);
 }
 
-void filter_top_p(struct candidates *c, double p, int64_t min_keep) {
+/* The least logit that min-p keeps. */
+static float min_p_border(const struct candidates *c, double p) { return (float)((double)c->max + log(p)); }
+
+bool is_within_nucleus(const struct candidates *c, double target, double min_p) {
+    return min_p > 0 && candidates_mass_from(c, min_p_border(c, min_p)) <= target;
+}
+
+void filter_top_p(struct candidates *c, double p, double min_p, int64_t min_keep) {
     if (!(p > 0 && p < 1)) return;
     candidates_weigh(c, 1);
-    struct cut cut = candidates_cut_by_mass(c, c->x, p * c->total);
+    double target = p * c->total;
+    if (is_within_nucleus(c, target, min_p)) return;
+    struct cut cut = candidates_cut_by_mass(c, c->x, target);
     candidates_keep(c, c->x, at_least(c, cut, min_keep));
 }
 
 void filter_min_p(struct candidates *c, double p, int64_t min_keep) {
     if (!(p > 0)) return;
-    struct cut cut = {(float)((double)c->max + log(p)), UINT32_MAX};
+    struct cut cut = {min_p_border(c, p), UINT32_MAX};
     candidates_keep(c, c->x, at_least(c, cut, min_keep));
 }
 

@@ -15,8 +15,8 @@ void filter_top_k(struct candidates *c, int64_t k);
  * 0 < p < 1. */
 void filter_typical(struct candidates *c, double p, int64_t min_keep);
 /* The most probable tokens, each kept while the sum before it is at most p (Holtzman et al. 2020); off unless
- * 0 < p < 1. */
-void filter_top_p(struct candidates *c, double p, int64_t min_keep);
+ * 0 < p < 1. Does nothing where min-p, which follows with the same min_keep, keeps no more. */
+void filter_top_p(struct candidates *c, double p, double min_p, int64_t min_keep);
 /* Probabilities of at least p times the largest (Nguyen et al. 2024); off unless p > 0. */
 void filter_min_p(struct candidates *c, double p, int64_t min_keep);
 /* Exclude top choices: of the tokens with a probability above the threshold all but the least probable go, except those
@@ -24,6 +24,9 @@ void filter_min_p(struct candidates *c, double p, int64_t min_keep);
  * removed[token] of each. Off above 0.5. */
 void filter_xtc(struct candidates *c, double threshold, int64_t min_keep, const uint32_t *spared, size_t n_spared,
                 float *removed);
+
+/* Whether what min-p keeps (0 = off) lies within the nucleus of that mass; weights of scale 1 must be there. */
+bool is_within_nucleus(const struct candidates *c, double target, double min_p);
 
 /* Entropy of the candidates' distribution in nats; weighs them with scale 1. */
 double candidates_entropy(struct candidates *c);

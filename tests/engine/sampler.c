@@ -139,36 +139,100 @@ static void sampling_twice_is_the_same(void) {
 
 /* ---- frequencies ---- */
 
-/* Chi-square of draws at 40,000 positions against the wanted probabilities (places of less than 5 expected draws count
- * as one). The bound is the 0.9999 quantile by Wilson and Hilferty. */
+/* Chi-square of draws at n_draws positions against the wanted probabilities, of 300 groups of neighbouring tokens
+ * (what is expected less than 5 times counts as one). The bound is the 0.9999 quantile by Wilson and Hilferty. A
+ * token of probability 0 must not be drawn at all. */
 static void draws_follow(const char *name, const struct sampling_params *params, const float *row, uint32_t n,
-                         const double *want) {
-    enum { DRAWS = 40000 };
+                         const double *want, int n_draws) {
+    enum { GROUPS = 300 };
     struct sampling_scratch scratch = make_scratch(n);
     struct sampler s = make_sampler(params, n, NULL);
-    double *count = calloc(n, sizeof *count), chi = 0, rest = 0, rest_count = 0;
-    int freedom = -1;
-    for (int i = 0; i < DRAWS; i++) {
+    double count[GROUPS] = {0}, expected[GROUPS] = {0}, chi = 0, rest = 0, rest_count = 0;
+    int freedom = -1, n_wrong = 0;
+    for (int i = 0; i < n_draws; i++) {
         struct sample_result result;
-        count[sampler_sample(&s, &scratch, row, NULL, &result)]++;
+        uint32_t token = sampler_sample(&s, &scratch, row, NULL, &result);
+        count[(uint64_t)token * GROUPS / n]++;
+        n_wrong += !(want[token] > 0);
         if (!sampler_accept(&s, 0)) abort();
     }
-    for (uint32_t i = 0; i < n; i++) {
-        double expected = want[i] * DRAWS;
-        if (expected < 5) {
-            rest += expected;
+    for (uint32_t i = 0; i < n; i++) expected[(uint64_t)i * GROUPS / n] += want[i] * n_draws;
+    for (int i = 0; i < GROUPS; i++) {
+        if (expected[i] < 5) {
+            rest += expected[i];
             rest_count += count[i];
             continue;
         }
-        chi += (count[i] - expected) * (count[i] - expected) / expected;
+        chi += (count[i] - expected[i]) * (count[i] - expected[i]) / expected[i];
         freedom++;
     }
     if (rest >= 5) chi += (rest_count - rest) * (rest_count - rest) / rest, freedom++;
     double k = freedom, bound = k * pow(1 - 2 / (9 * k) + 3.719 * sqrt(2 / (9 * k)), 3);
-    tap_ok(chi < bound && (rest >= 5 || rest_count <= rest + 20), "%s: chi-square %.1f of %d (bound %.1f)", name, chi,
-           freedom, bound);
-    free(count);
+    tap_ok(chi < bound && (rest >= 5 || rest_count <= rest + 20) && n_wrong == 0,
+           "%s: chi-square %.1f of %d (bound %.1f), %d outside", name, chi, freedom, bound, n_wrong);
     sampler_free(&s);
+    sampling_scratch_free(&scratch);
+}
+
+struct place {
+    uint32_t token;
+    double p;
+};
+
+static int by_probability(const void *left, const void *right) {
+    const struct place *a = left, *b = right;
+    return a->p > b->p ? -1 : a->p < b->p;
+}
+
+/* Rows whose nucleus holds thousands of tokens are drawn from in another way (draw_from_nucleus). */
+static void wide_nuclei_have_their_frequencies(void) {
+    enum { N = 5000 };
+    static float row[N];
+    static double want[N];
+    static struct place places[N];
+    uint64_t state = 5;
+    double total = 0, before = 0, kept = 0;
+    for (uint32_t i = 0; i < N; i++) {
+        /* Falls with the token: a number drawn again by mistake would favour the last tokens of the nucleus. */
+        row[i] = (float)(0.2 * normal(&state) - 1.0 * i / N);
+        places[i] = (struct place){i, exp((double)row[i])};
+        total += places[i].p;
+    }
+    qsort(places, N, sizeof *places, by_probability);
+    for (uint32_t i = 0; i < N && before <= 0.7 * total; before += places[i++].p)
+        kept += want[places[i].token] = pow(places[i].p, 1 / 0.6);
+    for (uint32_t i = 0; i < N; i++) want[i] /= kept;
+    struct sampling_params params = drawing();
+    params.temperature = 0.6;
+    params.top_p = 0.7;
+    draws_follow("a nucleus of thousands", &params, row, N, want, 12000);
+    params.min_p = 0.01; /* keeps more than the nucleus */
+    draws_follow("the same with a small min-p", &params, row, N, want, 3000);
+}
+
+/* What is reported must not change what is drawn. */
+static void reports_change_nothing(void) {
+    enum { N = 6000 };
+    static float row[N];
+    struct sampling_scratch scratch = make_scratch(N);
+    int n_bad = 0;
+    for (int round = 0; round < 60; round++) {
+        struct sampling_params params = round % 2 ? everything() : drawing();
+        if (round % 3 == 0) params = drawing(), params.top_p = 0.8;
+        model_row(row, N, 20, (uint32_t)round);
+        uint32_t drawn[4];
+        for (int kind = 0; kind < 4; kind++) {
+            struct sample_result result;
+            params.want_logprobs = kind < 3;
+            params.logprobs_kind = kind % 3;
+            params.n_top_logprobs = 4;
+            struct sampler s = make_sampler(&params, N, NULL);
+            drawn[kind] = sampler_sample(&s, &scratch, row, NULL, &result);
+            sampler_free(&s);
+        }
+        for (int kind = 0; kind < 3; kind++) n_bad += drawn[kind] != drawn[3];
+    }
+    tap_ok(n_bad == 0, "log-probabilities of any kind leave the drawn token as it is");
     sampling_scratch_free(&scratch);
 }
 
@@ -182,12 +246,14 @@ static void draws_have_their_frequencies(void) {
     model_row(row, N, 9, 9);
     for (int i = 0; i < N; i++) total += want[i] = exp((double)row[i] / 0.7);
     for (int i = 0; i < N; i++) want[i] /= total;
-    draws_follow("a row of 1,300 at temperature 0.7", &params, row, N, want);
+    draws_follow("a row of 1,300 at temperature 0.7", &params, row, N, want, 30000);
 
     const float few[6] = {logf(.4f), logf(.3f), logf(.15f), logf(.1f), logf(.04f), logf(.01f)};
     params = drawing();
     params.top_k = 4;
-    draws_follow("top-k 4 of 6", &params, few, 6, (double[6]){.4 / .95, .3 / .95, .15 / .95, .1 / .95, 0, 0});
+    draws_follow("top-k 4 of 6", &params, few, 6, (double[6]){.4 / .95, .3 / .95, .15 / .95, .1 / .95, 0, 0}, 40000);
+
+    wide_nuclei_have_their_frequencies();
 
     /* With probability 0.25, .4 and .3 go (the least of those above 0.12 is .15). */
     params = drawing();
@@ -195,7 +261,7 @@ static void draws_have_their_frequencies(void) {
     params.xtc_threshold = 0.12;
     double x = .25 / .3, y = .75;
     draws_follow("XTC in a quarter of the steps", &params, few, 6,
-                 (double[6]){y * .4, y * .3, .15 * (x + y), .1 * (x + y), .04 * (x + y), .01 * (x + y)});
+                 (double[6]){y * .4, y * .3, .15 * (x + y), .1 * (x + y), .04 * (x + y), .01 * (x + y)}, 40000);
 }
 
 /* ---- masks, bans ---- */
@@ -382,6 +448,7 @@ int main(void) {
     forks();
     sampling_twice_is_the_same();
     draws_have_their_frequencies();
+    reports_change_nothing();
     masks();
     end_tokens();
     odd_rows();
