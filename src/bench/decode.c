@@ -180,7 +180,7 @@ static bool long_prompt(struct bench *b, size_t n, uint32_t **ids, struct mx_err
         for (size_t i = 0; i < n && ok; i++) (*ids)[i] = (uint32_t)(rng_next(&state) % b->session.model.graph.vocab_size);
         return ok;
     }
-    for (size_t copies = 0; ok && tokens.count < n; copies += n / 60 + 4) {
+    while (ok && tokens.count < n) {
         for (size_t i = 0; i < n / 60 + 4; i++) buffer_puts(&text, paragraph);
         ok = !text.failed && tokenizer_encode(b->session.tokenizer, text.data, text.length, TOKENIZE_SPECIAL, &tokens, err);
     }
