@@ -181,6 +181,16 @@ struct value b_softcap(struct builder *b, struct value x, float cap) {
     return simple_op(b, (struct op){.kind = OP_SOFTCAP, .factor = cap}, x, value_none());
 }
 
+struct value b_clip(struct builder *b, struct value x, double low, double high) {
+    return simple_op(b, (struct op){.kind = OP_CLIP, .clip = {(float)low, (float)high}}, x, value_none());
+}
+
+struct value b_position(struct builder *b, double beta, double length, uint32_t offset) {
+    struct value out = b_value(b, 1);
+    b_op(b, (struct op){.kind = OP_POSITION, .in = {value_none()}, .out = out, .position = {beta, length, offset}});
+    return out;
+}
+
 struct value b_matmul(struct builder *b, struct value x, const struct matmul_part *parts, size_t n_parts) {
     if (b->failed) return value_none();
     struct op op = {.kind = OP_MATMUL, .in = {x, value_none(), value_none()}};
@@ -223,6 +233,14 @@ struct value b_head_norm(struct builder *b, struct value x, struct head_params h
 struct value b_head_gated(struct builder *b, enum unary f, struct value gate, struct value x,
                           struct head_params heads) {
     struct op op = {.kind = OP_HEAD_GATED, .in = {gate, x}};
+    op.head.heads = heads;
+    op.head.unary = f;
+    return b_head_op(b, op, x.width);
+}
+
+struct value b_head_scale(struct builder *b, enum unary f, struct value factors, struct value x,
+                          struct head_params heads) {
+    struct op op = {.kind = OP_HEAD_SCALE, .in = {factors, x}};
     op.head.heads = heads;
     op.head.unary = f;
     return b_head_op(b, op, x.width);
@@ -298,10 +316,10 @@ void graph_free(struct graph *g) {
 
 const char *op_kind_name(enum op_kind kind) {
     static const char *const names[N_OP_KINDS] = {
-        "embed",        "rope_table", "norm",          "add",        "multiply", "scale",       "unary",
-        "gated",        "softcap",    "select",        "tap",        "route",    "combine",     "matmul",
-        "matmul_gated", "experts",    "experts_gated", "head_norm",  "rope",     "cache_write", "attend",
-        "conv",         "mamba2",     "delta",         "head_gated", "heads"};
+        "embed",        "rope_table", "norm",          "add",        "multiply", "scale",       "unary",   "gated",
+        "softcap",      "clip",       "position",      "select",     "tap",      "route",       "combine", "matmul",
+        "matmul_gated", "experts",    "experts_gated", "head_norm",  "rope",     "cache_write", "attend",  "conv",
+        "mamba2",       "delta",      "head_gated",    "head_scale", "heads"};
     return names[kind];
 }
 

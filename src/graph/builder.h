@@ -64,6 +64,9 @@ struct value b_scale(struct builder *b, struct value x, double factor); /* facto
 struct value b_unary(struct builder *b, enum unary f, struct value x);
 struct value b_gated(struct builder *b, enum unary f, struct value gate, struct value up);
 struct value b_softcap(struct builder *b, struct value x, float cap);
+struct value b_clip(struct builder *b, struct value x, double low, double high);
+/* A factor for each row (width 1) that grows with its position: 1 + beta log(1 + floor((position + offset) / length)). */
+struct value b_position(struct builder *b, double beta, double length, uint32_t offset);
 /* One product with several matrices: the result holds their outputs side by side, in order. */
 struct value b_matmul(struct builder *b, struct value x, const struct matmul_part *parts, size_t n_parts);
 struct value b_linear(struct builder *b, struct value x, const struct weight *weight, const struct weight *bias);
@@ -73,6 +76,9 @@ struct value b_select_outputs(struct builder *b, struct value x);
 struct value b_head_norm(struct builder *b, struct value x, struct head_params heads, struct norm_params norm);
 /* f(gate) * x; the same as b_gated, but able to join a chain of head ops. */
 struct value b_head_gated(struct builder *b, enum unary f, struct value gate, struct value x, struct head_params heads);
+/* f(factors[h]) * head h of x. */
+struct value b_head_scale(struct builder *b, enum unary f, struct value factors, struct value x,
+                          struct head_params heads);
 struct value b_rope(struct builder *b, struct value x, struct head_params heads, uint32_t rope, bool is_interleaved);
 uint32_t b_cache(struct builder *b, enum cache_policy policy, uint32_t window, uint32_t n_heads, uint32_t key_dim,
                  uint32_t value_dim);

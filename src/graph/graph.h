@@ -42,10 +42,12 @@ enum op_kind {
     OP_UNARY,      /* out = f(in0) */
     OP_GATED,      /* out = f(in0) * in1 */
     OP_SOFTCAP,    /* out = factor * tanh(in0 / factor) */
+    OP_CLIP,       /* out = in0 within [low, high] */
+    OP_POSITION,   /* out [1] = the factor of the row's position */
     OP_SELECT,     /* out (output domain) = rows of in0 whose output is wanted */
     OP_TAP,        /* copies in0 to the step's tap buffer of the layer, where it asks for it */
     OP_ROUTE,      /* in0 = router logits; out = top-k expert numbers and weights */
-    OP_COMBINE,    /* out = sum over the row's experts of weight * in0[slot]; in1 = route */
+    OP_COMBINE, /* out = sum over the row's experts of weight * in0[slot]; in1 = route, in2 = what identities return */
     /* matmuls */
     OP_MATMUL,       /* out columns = in0 x parts */
     OP_MATMUL_GATED, /* out = f(in0 x parts[0]) * (in0 x parts[1]) */
@@ -60,6 +62,7 @@ enum op_kind {
     OP_MAMBA2,      /* out = scan; in0 = x, in1 = B, in2 = C, in3 = dt (raw) */
     OP_DELTA,       /* out = gated delta rule; in0 = q, in1 = k, in2 = v, in3 = b, in4 = a (raw) */
     OP_HEAD_GATED,  /* out = f(in0) * in1, by heads */
+    OP_HEAD_SCALE,  /* out = f(in0) * in1, in0 with one value for each head */
     OP_HEADS,       /* a chain of the head ops above */
     N_OP_KINDS,
 };
@@ -87,6 +90,7 @@ enum router_kind {
     ROUTER_SOFTMAX_ALL, /* softmax over all experts, then the k best, renormalised if wanted */
     ROUTER_SOFTMAX_TOP, /* the k best logits, softmax over them */
     ROUTER_SIGMOID,     /* scores sigmoid(logit), chosen by score + bias, weights without the bias */
+    ROUTER_SPARSEMIXER, /* k times: the best logit, its softmax among those within 2 * jitter of it, relatively */
 };
 
 struct router_params {
@@ -97,6 +101,10 @@ struct router_params {
     float factor;              /* multiplies the weights */
     const struct weight *bias; /* for the choice only */
     uint32_t n_groups, top_groups;
+    bool group_by_best;   /* a group's score is its best expert's, else the sum of its two best */
+    bool group_to_lowest; /* experts of the other groups are out, else their score is 0 */
+    float jitter;
+    uint32_t n_identity; /* numbers from n_experts on: experts that return their input */
 };
 
 /* A head op's unit u covers heads [u * heads_per_unit, (u + 1) * heads_per_unit) of its input and output. */
@@ -109,6 +117,12 @@ struct attend_params {
     uint32_t key_dim, value_dim;
     float scale, softcap;
     const struct weight *sinks; /* [query heads] or NULL */
+};
+
+/* A factor that grows with the position: 1 + beta log(1 + floor((position + offset) / length)). */
+struct position_scale {
+    double beta, length; /* beta 0 = none */
+    uint32_t offset;
 };
 
 struct rope_params {
@@ -153,6 +167,10 @@ struct op {
         float factor;
         struct router_params router;
         struct {
+            float low, high;
+        } clip;
+        struct position_scale position;
+        struct {
             uint32_t n_parts;
             struct matmul_part parts[MAX_PARTS];
             enum unary unary;  /* gated forms */
@@ -181,7 +199,9 @@ struct op {
             struct op *ops[MAX_CHAIN];
         } chain;
         uint32_t rope_table;
-        uint32_t top_k; /* combine */
+        struct {
+            uint32_t top_k, n_experts;
+        } combine;
     };
 };
 

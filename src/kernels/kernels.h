@@ -169,6 +169,7 @@ enum unary {
     UNARY_SOFTPLUS, /* log(1 + exp(x)) */
     UNARY_EXP,
     UNARY_TANH,
+    UNARY_GELU_QUICK, /* x / (1 + exp(-1.702 x)) */
     N_UNARY,
 };
 
@@ -206,8 +207,9 @@ enum kernel_tier { TIER_REF, TIER_AVX2, TIER_AVX512, TIER_NEON, N_TIERS };
     KERNEL(add, void, (const float *a, const float *b, uint32_t n, float *y))                                          \
     KERNEL(multiply, void, (const float *a, const float *b, uint32_t n, float *y))                                     \
     KERNEL(scale, void, (const float *x, float factor, uint32_t n, float *y))                                          \
-    KERNEL(add_scaled, void, (const float *x, float factor, uint32_t n, float *y)) /* y = fma(x, factor, y) */         \
-    KERNEL(softcap, void, (const float *x, float cap, uint32_t n, float *y))       /* cap * tanh(x / cap) */           \
+    KERNEL(add_scaled, void, (const float *x, float factor, uint32_t n, float *y))    /* y = fma(x, factor, y) */      \
+    KERNEL(softcap, void, (const float *x, float cap, uint32_t n, float *y))          /* cap * tanh(x / cap) */        \
+    KERNEL(clip, void, (const float *x, float low, float high, uint32_t n, float *y)) /* NaN stays */                  \
     KERNEL(unary, void, (enum unary kind, const float *x, uint32_t n, float *y))                                       \
     KERNEL(gated, void, (enum unary kind, const float *gate, const float *up, uint32_t n, float *y)) /* f(gate) up */  \
     /* in place, exp(x - max) / sum, the sum by the 16-lane rule */                                                    \

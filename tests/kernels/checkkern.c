@@ -35,6 +35,7 @@ static const check_function checks[KERNEL_matmul] = {
     [KERNEL_scale] = check_one_row,
     [KERNEL_add_scaled] = check_one_row,
     [KERNEL_softcap] = check_one_row,
+    [KERNEL_clip] = check_one_row,
     [KERNEL_unary] = check_unary,
     [KERNEL_gated] = check_gated,
     [KERNEL_softmax] = check_softmax,

@@ -80,6 +80,11 @@ static void need_op(struct compiled *c, const struct op *op, struct needs *needs
     case OP_GATED:
     case OP_HEAD_GATED: use_kernel(c, KERNEL_gated); break;
     case OP_SOFTCAP: use_kernel(c, KERNEL_softcap); break;
+    case OP_CLIP: use_kernel(c, KERNEL_clip); break;
+    case OP_HEAD_SCALE:
+        use_kernel(c, KERNEL_unary);
+        use_kernel(c, KERNEL_scale);
+        break;
     case OP_ROUTE: use_kernel(c, op->router.kind == ROUTER_SIGMOID ? KERNEL_unary : KERNEL_softmax); break;
     case OP_COMBINE: use_kernel(c, KERNEL_add_scaled); break;
     case OP_CONV: use_kernel(c, KERNEL_conv); break;

@@ -11,16 +11,26 @@ static uint32_t route_index(const float *route, uint32_t slot) {
     return e;
 }
 
+/* Whether a slot's expert has matrices (others return their input). */
+static bool has_matrices(const struct op *op, uint32_t expert) {
+    return expert < op->matmul.parts[0].weight->n_experts;
+}
+
 /* Counting sort of the entries; every thread does it for itself. */
 static void sort_entries(const struct compiled *c, const struct op *op, struct thread_scratch *t, uint32_t n_rows) {
     uint32_t k = op->matmul.top_k, n_experts = op->matmul.parts[0].weight->n_experts;
     memset(t->expert_first, 0, (n_experts + 2) * sizeof *t->expert_first);
     for (uint32_t r = 0; r < n_rows; r++)
-        for (uint32_t s = 0; s < k; s++) t->expert_first[route_index(value_row(c, op->in[2], r), s) + 2]++;
+        for (uint32_t s = 0; s < k; s++) {
+            uint32_t e = route_index(value_row(c, op->in[2], r), s);
+            if (has_matrices(op, e)) t->expert_first[e + 2]++;
+        }
     for (uint32_t e = 2; e < n_experts + 2; e++) t->expert_first[e] += t->expert_first[e - 1];
     for (uint32_t r = 0; r < n_rows; r++)
         for (uint32_t s = 0; s < k; s++) {
-            uint32_t at = t->expert_first[route_index(value_row(c, op->in[2], r), s) + 1]++;
+            uint32_t e = route_index(value_row(c, op->in[2], r), s);
+            if (!has_matrices(op, e)) continue;
+            uint32_t at = t->expert_first[e + 1]++;
             t->expert_rows[at] = r;
             t->expert_slots[at] = s;
         }
@@ -68,6 +78,12 @@ static void multiply(struct compiled *c, const struct matmul_part *part, uint32_
                              .n_rows = n_entries,
                              .scratch = t->matmul};
     cpu_matmul_rows(c, part, &part->weight->matrices[expert], first, n, job);
+    if (!part->bias) return;
+    const float *bias = part->bias->vector + (size_t)expert * part->weight->n_rows + first;
+    for (uint32_t i = 0; i < n_entries; i++) {
+        float *out = y + (y_ids ? y_ids[i] : i) * y_stride;
+        c->kernels->add(out, bias, n, out);
+    }
 }
 
 static void run_task(struct compiled *c, const struct op *op, uint32_t expert, uint32_t first, uint32_t n,

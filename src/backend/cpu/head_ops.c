@@ -48,6 +48,17 @@ static void head_gated(const struct compiled *c, const struct op *op, const stru
                           value_row(c, op->out, r) + at);
 }
 
+static void head_scale(const struct compiled *c, const struct op *op, const struct unit *u) {
+    const struct head_params *h = &op->head.heads;
+    for (uint32_t r = u->first_row; r < u->first_row + u->n_rows; r++)
+        for (uint32_t head = u->unit * h->heads_per_unit; head < (u->unit + 1) * h->heads_per_unit; head++) {
+            size_t at = (size_t)head * h->head_dim;
+            float factor;
+            c->kernels->unary(op->head.unary, value_row(c, op->in[0], r) + head, 1, &factor);
+            c->kernels->scale(value_row(c, op->in[1], r) + at, factor, h->head_dim, value_row(c, op->out, r) + at);
+        }
+}
+
 /* ---- caches ---- */
 
 /* The keys of one head in a page; its values follow them. */
@@ -273,6 +284,7 @@ static void run_unit(const struct compiled *c, const struct op *op, const struct
     case OP_HEAD_NORM: head_norm(c, op, u); break;
     case OP_ROPE: rope(c, op, u); break;
     case OP_HEAD_GATED: head_gated(c, op, u); break;
+    case OP_HEAD_SCALE: head_scale(c, op, u); break;
     case OP_CACHE_WRITE: cache_write(c, op, u); break;
     case OP_ATTEND: attend(c, op, u); break;
     case OP_CONV: conv(c, op, u); break;

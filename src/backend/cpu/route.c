@@ -22,35 +22,67 @@ static uint32_t index_of(const float *indices, uint32_t slot) {
     return e;
 }
 
-/* Sets the scores of all but the best groups to 0; a group's score is the sum of its two best (Liu et al. 2024). */
+/* The sum of the two best scores, or the best one. */
+static float group_score(const float *s, uint32_t size, bool by_best) {
+    float first = -INFINITY, second = -INFINITY;
+    for (uint32_t e = 0; e < size; e++) {
+        if (s[e] > first)
+            second = first, first = s[e];
+        else if (s[e] > second)
+            second = s[e];
+    }
+    return size > 1 && !by_best ? first + second : first;
+}
+
+/* Takes the scores of all but the best groups out of the choice (Liu et al. 2024). */
 static void keep_best_groups(const struct router_params *r, float *scores) {
-    uint32_t size = r->n_experts / r->n_groups;
+    uint32_t size = (r->n_experts + r->n_identity) / r->n_groups;
     for (uint32_t dropped = 0; dropped + r->top_groups < r->n_groups; dropped++) {
         uint32_t worst = 0;
         float worst_score = INFINITY;
         for (uint32_t g = 0; g < r->n_groups; g++) {
             const float *s = scores + (size_t)g * size;
-            float first = -INFINITY, second = -INFINITY;
-            for (uint32_t e = 0; e < size; e++) {
-                if (s[e] > first)
-                    second = first, first = s[e];
-                else if (s[e] > second)
-                    second = s[e];
-            }
-            float score = size > 1 ? first + second : first;
+            float score = group_score(s, size, r->group_by_best);
             /* of equal groups the later one goes; NaN marks a group that is gone */
             if (s[0] == s[0] && score <= worst_score) worst = g, worst_score = score;
         }
         for (uint32_t e = 0; e < size; e++) scores[(size_t)worst * size + e] = NAN;
     }
-    for (uint32_t e = 0; e < r->n_experts; e++)
-        if (scores[e] != scores[e]) scores[e] = 0.0f;
+    for (uint32_t e = 0; e < size * r->n_groups; e++)
+        if (scores[e] != scores[e]) scores[e] = r->group_to_lowest ? -INFINITY : 0.0f;
+}
+
+/* Each pass takes the best logit that is left. Its weight is its softmax among the logits left whose distance to it is
+ * at most 2 * jitter of the larger magnitude (Liu, Chen and Gao 2023). */
+static void sparsemixer(const struct compiled *c, const struct router_params *r, const float *logits, float *left,
+                        float *out) {
+    float kept[1024];
+    uint32_t n = r->n_experts;
+    for (uint32_t slot = 0; slot < r->top_k; slot++) {
+        uint32_t best = 0;
+        for (uint32_t e = 1; e < n; e++)
+            if (left[e] > left[best]) best = e;
+        float most = left[best];
+        for (uint32_t e = 0; e < n; e++) {
+            float magnitude = fabsf(logits[e]) > most ? fabsf(logits[e]) : most;
+            kept[e] = (most - logits[e]) / magnitude > 2.0f * r->jitter ? -INFINITY : left[e];
+        }
+        c->kernels->softmax(kept, n);
+        memcpy(&out[slot], &best, sizeof best);
+        out[r->top_k + slot] = kept[best];
+        left[best] = -INFINITY;
+    }
 }
 
 void cpu_route_row(const struct compiled *c, const struct router_params *r, float *logits, float *out) {
     const struct kernels *k = c->kernels;
-    uint32_t n = r->n_experts, top_k = r->top_k;
+    uint32_t n = r->n_experts + r->n_identity, top_k = r->top_k;
     float *weights = out + top_k, scores[1024];
+    if (r->kind == ROUTER_SPARSEMIXER) {
+        memcpy(scores, logits, n * sizeof *scores);
+        sparsemixer(c, r, logits, scores, out);
+        return;
+    }
     if (r->kind == ROUTER_SOFTMAX_ALL) k->softmax(logits, n);
     if (r->kind == ROUTER_SIGMOID) k->unary(UNARY_SIGMOID, logits, n, logits);
     if (r->bias)

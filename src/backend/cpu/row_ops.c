@@ -56,11 +56,23 @@ static void rope_table_row(const struct compiled *c, const struct op *op, uint32
                             is_long ? rope->long_attention_factor : rope->attention_factor, out, out + n);
 }
 
+static float position_factor(const struct position_scale *s, double position) {
+    return (float)(1 + s->beta * log(1 + floor((position + s->offset) / s->length)));
+}
+
 static void combine_row(const struct compiled *c, const struct op *op, uint32_t row, float *out) {
-    const float *slots = value_row(c, op->in[0], row), *weights = value_row(c, op->in[1], row) + op->top_k;
+    const float *route = value_row(c, op->in[1], row), *weights = route + op->combine.top_k;
     uint32_t n = op->out.width;
-    c->kernels->scale(slots, weights[0], n, out);
-    for (uint32_t s = 1; s < op->top_k; s++) c->kernels->add_scaled(slots + (size_t)s * n, weights[s], n, out);
+    for (uint32_t s = 0; s < op->combine.top_k; s++) {
+        uint32_t expert;
+        memcpy(&expert, route + s, sizeof expert);
+        const float *y = value_row(c, op->in[0], row) + (size_t)s * n;
+        if (expert >= op->combine.n_experts) y = value_row(c, op->in[2], row);
+        if (s == 0)
+            c->kernels->scale(y, weights[0], n, out);
+        else
+            c->kernels->add_scaled(y, weights[s], n, out);
+    }
 }
 
 static void tap_row(const struct compiled *c, const struct op *op, uint32_t row) {
@@ -90,6 +102,8 @@ static void run_row(const struct compiled *c, const struct op *op, uint32_t row)
     case OP_UNARY: k->unary(op->unary, in0, n, out); break;
     case OP_GATED: k->gated(op->unary, in0, in1, n, out); break;
     case OP_SOFTCAP: k->softcap(in0, op->factor, n, out); break;
+    case OP_CLIP: k->clip(in0, op->clip.low, op->clip.high, n, out); break;
+    case OP_POSITION: *out = position_factor(&op->position, c->step->rows[row].position); break;
     case OP_SELECT: memcpy(out, in0, n * sizeof *out); break;
     case OP_TAP: tap_row(c, op, row); break;
     case OP_ROUTE: cpu_route_row(c, &op->router, (float *)(uintptr_t)in0, out); break;

@@ -6,19 +6,43 @@
 
 #include "graph/builder.h"
 
+/* ---- norms ---- */
+
+/* Zeroed but for eps: RMS norm with a weight. */
+struct norm_spec {
+    enum norm_kind kind;
+    float eps;
+    bool plus_one; /* the file stores w - 1 */
+    bool is_plain; /* neither weight nor bias */
+    bool has_bias; /* for shapes only; a file's bias is always used */
+};
+
+/* MODULE.weight and MODULE.bias over the whole width. */
+struct value block_norm(struct builder *b, struct value x, const struct norm_spec *spec, const char *module);
+
 /* ---- attention ---- */
 
 enum qk_norm {
     QK_NORM_NONE,
-    QK_NORM_HEAD, /* RMS over each head, one weight of head_dim: q_norm.weight, k_norm.weight */
+    QK_NORM_HEAD, /* over each head, one weight of head_dim: q_norm.weight, k_norm.weight */
+    QK_NORM_ALL,  /* over all heads at once, a weight for each column */
+};
+
+/* How a fused tensor holds the rows of q, k and v. */
+enum qkv_layout {
+    QKV_IN_ORDER, /* all of q, all of k, all of v */
+    QKV_BY_GROUP, /* for each key head: the q heads that read it, its k, its v */
 };
 
 struct attention_spec {
     uint32_t n_heads, n_kv_heads, head_dim;
+    uint32_t value_dim;            /* of a value head; 0 = head_dim */
     bool has_qkv_bias, has_o_bias; /* for shapes only; a file's biases are always used */
     enum qk_norm qk_norm;
     float qk_norm_eps;
     bool qk_norm_plus_one; /* the file stores w - 1 */
+    bool qk_norm_is_plain; /* without weights */
+    bool qk_norm_after_rope;
     bool has_rope, rope_interleaved;
     uint32_t rope; /* table */
     enum cache_policy policy;
@@ -27,6 +51,17 @@ struct attention_spec {
     float softcap;
     bool has_output_gate; /* q_proj holds query and gate inside each head; output times sigmoid(gate) */
     const char *sinks;    /* name of a tensor with one logit for each query head, or NULL */
+    /* modules under the attention's; NULL: q_norm, q_proj and so on */
+    const char *q_norm, *k_norm, *q_proj, *k_proj, *v_proj, *o_proj;
+    const char *qkv_proj; /* a fused tensor, taken where the file has it and when shapes only; NULL: none */
+    enum qkv_layout qkv_layout;
+    double qkv_clip;    /* projections are clipped to +-qkv_clip, after a norm over all heads; 0 = not */
+    double value_scale; /* multiplies the values; 0 = not */
+    struct position_scale position_scale; /* of the queries */
+    /* A gate of its own on the output, f(gate_proj(x)): one value for each column, or for each head. NULL: none */
+    const char *gate_proj;
+    bool gate_is_per_head;
+    enum unary gate_activation;
 };
 
 /* module: "self_attn". Returns the output projection of the attention of x. */
@@ -46,18 +81,29 @@ struct value block_gated_mlp(struct builder *b, struct value x, const struct mlp
 struct moe_spec {
     struct router_params router;
     const char *router_module;
+    const char *correction;     /* names of the bias that counts for the choice, where the file has it; NULL = none */
+    bool has_correction;        /* for shapes only */
+    bool has_bias;              /* of experts and router; for shapes only: a file's biases are always used */
     uint32_t intermediate_size; /* of one expert */
     enum unary activation;
+    bool is_plain;     /* experts without a gate: down(f(up(x))) */
+    double clip;       /* the gate is kept below it, the other half within +-clip; 0 = not */
+    bool up_plus_one;  /* f(gate) * (up + 1) */
+    bool scales_input; /* the weight multiplies the expert's input in place of its output; top_k 1 only */
     /* where the matrices may lie: stacked, one module for each expert ("%u"), or gate and up fused ("gate_up") */
     struct matrix_source gate[4], up[4], down[4];
     uint32_t n_gate, n_up, n_down;
 };
 
 /* The sources of the usual layouts under `module`: MODULE.switch_mlp.NAME, MODULE.experts.%u.NAME, fused
- * MODULE.experts.gate_up_proj. */
+ * MODULE.experts.gate_up_proj. is_plain and intermediate_size must be set. */
 void moe_usual_sources(struct moe_spec *spec, struct builder *b, const char *module);
 
 struct value block_moe(struct builder *b, struct value x, const struct moe_spec *spec);
+
+/* f(gate) * up, or f(gate) * (up + 1), with gate kept below limit and up within +-limit (0 = not). */
+struct value block_clipped_gate(struct builder *b, struct value gate, struct value up, enum unary f, double limit,
+                                bool plus_one);
 
 /* An MLP beside the experts, its output times sigmoid(gate_module(x)) where gate_module is not NULL. */
 struct value block_shared_expert(struct builder *b, struct value x, const struct mlp_spec *spec, const char *module,
@@ -83,7 +129,7 @@ struct value block_delta_net(struct builder *b, struct value x, const struct del
 /* Convolution weights [channels, 1, taps] (released files) or [channels, taps, 1] (MLX): the same bytes either way. */
 const struct weight *block_conv_weight(struct builder *b, const char *names, uint32_t channels, uint32_t taps);
 
-/* "module.name" in the graph's arena. */
+/* "module.name" in the graph's arena, for each pair of their alternatives ('|'). */
 const char *block_name(struct builder *b, const char *module, const char *name);
 
 /* The activation that a config names; an unknown one is an error. */

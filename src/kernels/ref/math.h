@@ -91,6 +91,7 @@ static inline float math_erf(float x) {
 
 static inline float math_sigmoid(float x) { return 1.0f / (1.0f + math_exp(-x)); }
 static inline float math_silu(float x) { return x / (1.0f + math_exp(-x)); }
+static inline float math_gelu_quick(float x) { return x / (1.0f + math_exp(-1.702f * x)); }
 
 static inline float math_softplus(float x) {
     float e = math_exp(-math_abs(x)), s = e / (2.0f + e), z = s * s;

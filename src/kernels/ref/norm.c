@@ -45,6 +45,13 @@ void REF_NAME(softcap)(const float *x, float cap, uint32_t n, float *y) {
     for (uint32_t k = 0; k < n; k++) y[k] = cap * math_tanh(x[k] / cap);
 }
 
+void REF_NAME(clip)(const float *x, float low, float high, uint32_t n, float *y) {
+    for (uint32_t k = 0; k < n; k++) {
+        float above = x[k] < low ? low : x[k];
+        y[k] = above > high ? high : above;
+    }
+}
+
 static float apply_unary(enum unary kind, float x) {
     switch (kind) {
     case UNARY_SILU: return math_silu(x);
@@ -55,6 +62,7 @@ static float apply_unary(enum unary kind, float x) {
     case UNARY_SIGMOID: return math_sigmoid(x);
     case UNARY_SOFTPLUS: return math_softplus(x);
     case UNARY_EXP: return math_exp(x);
+    case UNARY_GELU_QUICK: return math_gelu_quick(x);
     default: return math_tanh(x);
     }
 }

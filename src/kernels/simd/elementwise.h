@@ -30,12 +30,20 @@ void SIMD_NAME(softcap)(const float *x, float cap, uint32_t n, float *y) {
         lanes_store_some(y + k, lanes_mul(c, lanes_tanh(lanes_div(lanes_load_some(x + k, n - k), c))), n - k);
 }
 
+void SIMD_NAME(clip)(const float *x, float low, float high, uint32_t n, float *y) {
+    lanes least = lanes_set1(low), most = lanes_set1(high);
+    for (uint32_t k = 0; k < n; k += 16) {
+        lanes_store_some(y + k, lanes_min(most, lanes_max(least, lanes_load_some(x + k, n - k))), n - k);
+    }
+}
+
 /* Functions of one kind each: the kind is a constant in the loop. */
 #define FOR_ALL_UNARY(DO)                                                                                              \
     DO(UNARY_SILU)                                                                                                     \
     DO(UNARY_GELU_TANH)                                                                                                \
-    DO(UNARY_GELU_ERF) DO(UNARY_RELU) DO(UNARY_RELU2) DO(UNARY_SIGMOID) DO(UNARY_SOFTPLUS) DO(UNARY_EXP)               \
-        DO(UNARY_TANH)
+    DO(UNARY_GELU_ERF)                                                                                                 \
+    DO(UNARY_RELU)                                                                                                     \
+    DO(UNARY_RELU2) DO(UNARY_SIGMOID) DO(UNARY_SOFTPLUS) DO(UNARY_EXP) DO(UNARY_TANH) DO(UNARY_GELU_QUICK)
 
 #define DEFINE_LOOPS(KIND)                                                                                             \
     SIMD_NOINLINE void apply_##KIND(const float *x, uint32_t n, float *y) {                                            \

@@ -15,6 +15,7 @@ static void simd_fill(struct kernels *table) {
     SET(scale);
     SET(add_scaled);
     SET(softcap);
+    SET(clip);
     SET(unary);
     SET(gated);
     SET(softmax);

@@ -64,6 +64,9 @@ SIMD_INLINE lanes lanes_erf(lanes x) {
 SIMD_INLINE lanes lanes_one_plus_exp_minus(lanes x) { return lanes_add(lanes_set1(1.0f), lanes_exp(lanes_negate(x))); }
 SIMD_INLINE lanes lanes_sigmoid(lanes x) { return lanes_div(lanes_set1(1.0f), lanes_one_plus_exp_minus(x)); }
 SIMD_INLINE lanes lanes_silu(lanes x) { return lanes_div(x, lanes_one_plus_exp_minus(x)); }
+SIMD_INLINE lanes lanes_gelu_quick(lanes x) {
+    return lanes_div(x, lanes_add(lanes_set1(1.0f), lanes_exp(lanes_mul(lanes_set1(-1.702f), x))));
+}
 /* x < 0 ? 0 : x, and NaN stays */
 SIMD_INLINE lanes lanes_relu(lanes x) { return lanes_max(lanes_zero(), x); }
 
@@ -103,6 +106,7 @@ SIMD_INLINE lanes lanes_unary(enum unary kind, lanes x) {
     case UNARY_SIGMOID: return lanes_sigmoid(x);
     case UNARY_SOFTPLUS: return lanes_softplus(x);
     case UNARY_EXP: return lanes_exp(x);
+    case UNARY_GELU_QUICK: return lanes_gelu_quick(x);
     default: return lanes_tanh(x);
     }
 }

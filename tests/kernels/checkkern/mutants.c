@@ -59,6 +59,10 @@ static void bad_softcap(const float *x, float cap, uint32_t n, float *y) {
     right->softcap(x, cap, n, y);
     flip(y + last(n));
 }
+static void bad_clip(const float *x, float low, float high, uint32_t n, float *y) {
+    right->clip(x, low, high, n, y);
+    flip(y + last(n));
+}
 static void bad_unary(enum unary kind, const float *x, uint32_t n, float *y) {
     right->unary(kind, x, n, y);
     if (kind == UNARY_SOFTPLUS) flip(y);

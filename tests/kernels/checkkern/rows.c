@@ -127,6 +127,8 @@ void check_one_row(struct check *c, int id) {
             c->ref->scale(x, factor, n, y.ref), c->other->scale(from, factor, n, y.other);
         else if (id == KERNEL_softcap)
             c->ref->softcap(x, cap, n, y.ref), c->other->softcap(from, cap, n, y.other);
+        else if (id == KERNEL_clip)
+            c->ref->clip(x, -0.5f, 0.75f, n, y.ref), c->other->clip(from, -0.5f, 0.75f, n, y.other);
         else
             c->ref->add_scaled(x, factor, n, y.ref), c->other->add_scaled(from, factor, n, y.other);
         same_rows(c, y, n);
