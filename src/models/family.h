@@ -18,6 +18,18 @@ void build_gemma3(struct builder *b);
 void build_mamba2(struct builder *b);
 void build_qwen3_next(struct builder *b);
 void build_qwen3_5(struct builder *b);
+void build_qwen2_moe(struct builder *b);
+void build_qwen3_vl_moe(struct builder *b);
+void build_olmoe(struct builder *b);
+void build_flex_olmo(struct builder *b);
+void build_granitemoe(struct builder *b);
+void build_deepseek(struct builder *b);
+void build_dots1(struct builder *b);
+void build_glm4_moe(struct builder *b);
+void build_solar_open(struct builder *b);
+void build_minimax_m2(struct builder *b);
+void build_exaone_moe(struct builder *b);
+void build_ernie4_5_moe(struct builder *b);
 
 /* Qwen's experts: which layers have them, and their router and layouts. */
 bool qwen_layer_is_sparse(struct builder *b, uint32_t layer);

@@ -131,3 +131,30 @@ void build_qwen3_moe(struct builder *b) {
     uint32_t first, window = qwen_window(b, &first);
     build_decoder(b, &d, qwen3_attention(b, &d), window, first, qwen3_moe_ffn, false);
 }
+
+static struct value qwen3_vl_moe_ffn(struct builder *b, struct value x, const struct decoder *d, uint32_t layer) {
+    if (!qwen_layer_is_sparse(b, layer)) return dense_mlp(b, x, d, layer);
+    struct moe_spec moe = qwen_experts(b, d, true);
+    return block_moe(b, x, &moe);
+}
+
+void build_qwen3_vl_moe(struct builder *b) {
+    struct decoder d = decoder_from_config(b);
+    build_decoder(b, &d, qwen3_attention(b, &d), 0, 0, qwen3_vl_moe_ffn, false);
+}
+
+static struct value qwen2_moe_ffn(struct builder *b, struct value x, const struct decoder *d, uint32_t layer) {
+    if (!qwen_layer_is_sparse(b, layer)) return dense_mlp(b, x, d, layer);
+    struct moe_spec moe = qwen_experts(b, d, false);
+    struct mlp_spec shared = {config_size(b->config, "shared_expert_intermediate_size"), d->activation, false};
+    struct value beside = block_shared_expert(b, x, &shared, "mlp.shared_expert", "mlp.shared_expert_gate");
+    return b_add(b, block_moe(b, x, &moe), beside);
+}
+
+void build_qwen2_moe(struct builder *b) {
+    struct decoder d = decoder_from_config(b);
+    struct attention_spec attention = decoder_attention(b, &d, 1000000);
+    attention.has_qkv_bias = config_bool_or(b->config, "qkv_bias", true);
+    uint32_t first, window = qwen_window(b, &first);
+    build_decoder(b, &d, attention, window, first, qwen2_moe_ffn, false);
+}

@@ -20,6 +20,18 @@ const struct family families[] = {
     {"Gemma 2", "gemma2", build_gemma2, "attention (softcap, windows), gated MLP"},
     {"Gemma 3", "gemma3 gemma3_text", build_gemma3, "attention (q/k norms, windows), gated MLP"},
     {"Mamba 2", "mamba2", build_mamba2, "Mamba-2"},
+    {"Qwen 2 MoE", "qwen2_moe", build_qwen2_moe, "attention (biases), experts, gated shared expert"},
+    {"Qwen3-VL MoE (text)", "qwen3_vl_moe qwen3_vl_moe_text", build_qwen3_vl_moe, "attention (q/k norms), experts"},
+    {"OLMoE", "olmoe", build_olmoe, "attention (q/k norms over all heads), experts"},
+    {"FlexOlmo", "flex_olmo", build_flex_olmo, "attention (q/k norms over all heads), experts, post-norms"},
+    {"Granite 3 MoE", "granitemoe granitemoeshared", build_granitemoe, "attention, experts, multipliers"},
+    {"DeepSeek", "deepseek", build_deepseek, "attention, experts, shared experts"},
+    {"dots.llm1", "dots1", build_dots1, "attention (q/k norms), experts, shared experts"},
+    {"GLM 4 MoE", "glm4_moe", build_glm4_moe, "attention (q/k norms), experts, shared experts"},
+    {"Solar Open", "solar_open", build_solar_open, "attention, experts, shared experts"},
+    {"MiniMax M2", "minimax_m2", build_minimax_m2, "attention (q/k norms over all heads), experts"},
+    {"EXAONE MoE", "exaone_moe", build_exaone_moe, "attention (q/k norms, windows), experts, shared expert"},
+    {"ERNIE 4.5 MoE", "ernie4_5_moe", build_ernie4_5_moe, "attention, experts, shared experts"},
     {NULL, NULL, NULL, NULL},
 };
 

@@ -34,6 +34,11 @@ static const char *const cases[] = {
     "hf-qwen3-next",
     "qwen3_5-q4",
     "hf-qwen3-5-moe-text-fused",
+    "qwen2_moe-q4",
+    "granitemoe-q4",
+    "exaone_moe-q4",
+    "hf-olmoe",
+    "hf-ernie4-5-moe",
 };
 
 struct tokens {

@@ -19,20 +19,23 @@ enum unary block_activation(struct builder *b, const char *name) {
     return UNARY_SILU;
 }
 
-static struct matmul_part mlp_part(struct builder *b, const char *module, const char *name, uint32_t n_rows,
-                                   uint32_t n_cols, bool has_bias) {
-    const char *path = block_name(b, module, name), *bias = block_name(b, path, "bias");
-    return (struct matmul_part){.weight = b_matrix(b, ROLE_MLP, path, n_rows, n_cols),
+static struct matmul_part mlp_part(struct builder *b, const char *module, const char *names, struct matrix_source fused,
+                                   uint32_t n_rows, uint32_t n_cols, bool has_bias) {
+    const char *path = block_name(b, module, names), *bias = block_name(b, path, "bias");
+    struct matrix_source sources[2] = {{path, {0}}, fused};
+    return (struct matmul_part){.weight = b_matrix_from(b, ROLE_MLP, sources, fused.module ? 2 : 1, n_rows, n_cols),
                                 .bias = b_has(b, bias, has_bias) ? b_vector(b, bias, n_rows) : NULL};
 }
 
 struct value block_gated_mlp(struct builder *b, struct value x, const struct mlp_spec *s, const char *module) {
     uint32_t n = s->intermediate_size;
-    struct matmul_part parts[2] = {mlp_part(b, module, "gate_proj", n, x.width, s->has_bias),
-                                   mlp_part(b, module, "up_proj", n, x.width, s->has_bias)};
+    struct matrix_source none = {0}, gate = {block_name(b, module, "input_linear"), {.tensor_rows = 2 * n}}, up = gate;
+    up.rows.first_row = n;
+    struct matmul_part parts[2] = {mlp_part(b, module, "gate_proj|w1", gate, n, x.width, s->has_bias),
+                                   mlp_part(b, module, "up_proj|w3", up, n, x.width, s->has_bias)};
     struct value both = b_matmul(b, x, parts, 2);
     struct value inner = b_gated(b, s->activation, value_columns(both, 0, n), value_columns(both, n, n));
-    struct matmul_part down = mlp_part(b, module, "down_proj", x.width, n, s->has_bias);
+    struct matmul_part down = mlp_part(b, module, "down_proj|w2|output_linear", none, x.width, n, s->has_bias);
     return b_matmul(b, inner, &down, 1);
 }
 

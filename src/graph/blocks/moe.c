@@ -9,10 +9,10 @@
 void moe_usual_sources(struct moe_spec *s, struct builder *b, const char *module) {
     uint32_t n = s->intermediate_size;
     const char *fused = block_name(b, module, "experts.gate_up_proj|input_linear");
-    s->gate[0].module = block_name(b, module, "switch_mlp.gate_proj");
+    s->gate[0].module = block_name(b, module, "switch_mlp.gate_proj|experts.gate_proj");
     s->gate[1].module = block_name(b, module, "experts.%u.gate_proj|experts.%u.w1");
     s->gate[2] = (struct matrix_source){fused, {.tensor_rows = 2 * n}};
-    s->up[0].module = block_name(b, module, "switch_mlp.up_proj");
+    s->up[0].module = block_name(b, module, "switch_mlp.up_proj|experts.up_proj");
     s->up[1].module = block_name(b, module, "experts.%u.up_proj|experts.%u.w3");
     s->up[2] = (struct matrix_source){fused, {.tensor_rows = 2 * n, .first_row = n}};
     s->down[0].module = block_name(b, module, "switch_mlp.down_proj|switch_mlp.fc2");

@@ -1,0 +1,119 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "models/stack.h"
+
+#include <string.h>
+
+struct stack stack_from_config(struct builder *b, double theta) {
+    struct stack s = {.d = decoder_from_config(b),
+                      .attention_module = "self_attn",
+                      .attention_norm = "input_layernorm",
+                      .ffn_norm = "post_attention_layernorm",
+                      .embedding = "model.embed_tokens",
+                      .final_norm = "model.norm",
+                      .head = "lm_head"};
+    s.norm.eps = s.d.norm_eps;
+    s.attention = decoder_attention(b, &s.d, theta);
+    return s;
+}
+
+struct value stack_mlp(struct builder *b, struct value x, struct stack *s, uint32_t layer) {
+    (void)layer;
+    struct mlp_spec mlp = {.intermediate_size = s->d.intermediate_size,
+                           .activation = s->d.activation,
+                           .has_bias = config_bool_or(b->config, "mlp_bias", false)};
+    return block_gated_mlp(b, x, &mlp, "mlp");
+}
+
+bool stack_is_sliding(struct builder *b, uint32_t layer, bool otherwise) {
+    const char *type = decoder_layer_type(b, layer);
+    return type ? !strcmp(type, "sliding_attention") : otherwise;
+}
+
+static struct value normalized(struct builder *b, struct value x, const struct stack *s, const char *module) {
+    return module ? block_norm(b, x, &s->norm, module) : x;
+}
+
+static struct value branch_sum(struct builder *b, struct value x, struct value branch, const struct stack *s,
+                               const char *post_norm) {
+    branch = normalized(b, branch, s, post_norm);
+    return b_add(b, x, b_scale(b, branch, s->residual_factor != 0 ? s->residual_factor : 1));
+}
+
+static struct value build_layer(struct builder *b, struct value x, struct stack *s, uint32_t layer) {
+    struct value n = normalized(b, x, s, s->attention_norm), input = n;
+    n = s->mix ? s->mix(b, n, s, layer) : block_attention(b, n, &s->attention, s->attention_module);
+    x = branch_sum(b, x, n, s, s->attention_post_norm);
+    n = s->is_parallel ? input : normalized(b, x, s, s->ffn_norm);
+    n = (s->feed_forward ? s->feed_forward : stack_mlp)(b, n, s, layer);
+    return branch_sum(b, x, n, s, s->ffn_post_norm);
+}
+
+void stack_build(struct builder *b, struct stack *s) {
+    const struct weight *embedding = decoder_embedding(b, &s->d, s->embedding);
+    struct value x = b_scale(b, b_embed(b, embedding), s->embedding_factor != 0 ? s->embedding_factor : 1);
+    for (uint32_t i = 0; i < s->d.n_layers && !b->failed; i++) {
+        builder_layer(b, s->d.layer_format, i);
+        if (s->adjust) s->adjust(b, s, i);
+        x = build_layer(b, x, s, i);
+        builder_layer_end(b, x);
+    }
+    builder_top(b);
+    x = block_norm(b, b_select_outputs(b, x), &s->norm, s->final_norm);
+    b->graph->hidden = x;
+    x = decoder_logits(b, x, &s->d, embedding, s->head, s->tied_by_default);
+    if (s->logits_factor != 0) b->graph->logits = b_scale(b, x, s->logits_factor);
+}
+
+/* ---- experts as DeepSeek has them ---- */
+
+struct moe_spec routed_experts(struct builder *b, const struct decoder *d, enum router_kind kind) {
+    struct config *c = b->config;
+    struct moe_spec moe = {
+        .router_module = "mlp.gate|mlp.router.gate|mlp.router",
+        .correction =
+            "mlp.gate.e_score_correction_bias|mlp.e_score_correction_bias|mlp.expert_bias|mlp.gate.expert_bias",
+        .has_correction = kind == ROUTER_SIGMOID,
+        .activation = d->activation,
+        .intermediate_size = config_size(c, "moe_intermediate_size"),
+    };
+    moe.router = (struct router_params){.kind = kind,
+                                        .n_experts = config_size(c, "num_experts"),
+                                        .top_k = config_size_or(c, "num_experts_per_tok", 8),
+                                        .n_groups = config_size_or(c, "n_group", 1),
+                                        .top_groups = config_size_or(c, "topk_group", 1),
+                                        .normalize = config_bool_or(c, "norm_topk_prob", kind == ROUTER_SIGMOID),
+                                        .group_to_lowest = true,
+                                        .normalize_epsilon = kind == ROUTER_SIGMOID ? 1e-20f : 0,
+                                        .factor = (float)config_real_or(c, "routed_scaling_factor", 1)};
+    if (moe.router.top_k == 1) moe.router.normalize = false;
+    moe_usual_sources(&moe, b, "mlp");
+    return moe;
+}
+
+bool has_routed_experts(struct builder *b, uint32_t layer) {
+    uint32_t first = (uint32_t)config_integer_or(b->config, "first_k_dense_replace", 0, 0, INT32_MAX);
+    return layer >= first && layer % config_size_or(b->config, "moe_layer_freq", 1) == 0;
+}
+
+struct value experts_with_shared(struct builder *b, struct value x, const struct moe_spec *moe, uint32_t n_shared,
+                                 const char *shared_module) {
+    struct value out = block_moe(b, x, moe);
+    if (!n_shared) return out;
+    struct mlp_spec shared = {.intermediate_size = n_shared * moe->intermediate_size, .activation = moe->activation};
+    return b_add(b, out, block_shared_expert(b, x, &shared, shared_module, NULL));
+}
+
+static struct value routed(struct builder *b, struct value x, struct stack *s, uint32_t layer, enum router_kind kind) {
+    if (!has_routed_experts(b, layer)) return stack_mlp(b, x, s, layer);
+    struct moe_spec moe = routed_experts(b, &s->d, kind);
+    uint32_t n_shared = (uint32_t)config_integer_or(b->config, "n_shared_experts", 0, 0, 1024);
+    return experts_with_shared(b, x, &moe, n_shared, "mlp.shared_experts");
+}
+
+struct value routed_sigmoid(struct builder *b, struct value x, struct stack *s, uint32_t layer) {
+    return routed(b, x, s, layer, ROUTER_SIGMOID);
+}
+
+struct value routed_softmax(struct builder *b, struct value x, struct stack *s, uint32_t layer) {
+    return routed(b, x, s, layer, ROUTER_SOFTMAX_ALL);
+}

@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The usual stack of decoder layers: a norm, attention (or another mixer), a residual sum; a norm, a feed-forward, a
+ * residual sum. Families fill in what differs, and give functions for what differs from layer to layer. */
+#ifndef MLXCEL_MODELS_STACK_H
+#define MLXCEL_MODELS_STACK_H
+
+#include "models/common.h"
+
+struct stack {
+    struct decoder d;
+    struct norm_spec norm;           /* all norms of layers, and the final one */
+    struct attention_spec attention; /* as `adjust` leaves it for the layer at hand */
+    const char *attention_module;
+    /* Norms before each branch and on each branch's result; NULL = none. */
+    const char *attention_norm, *attention_post_norm, *ffn_norm, *ffn_post_norm;
+    const char *embedding, *final_norm, *head;
+    double embedding_factor, residual_factor, logits_factor; /* 0 = 1 */
+    bool is_parallel;                                        /* both branches read attention_norm's result */
+    bool tied_by_default;
+    void (*adjust)(struct builder *b, struct stack *s, uint32_t layer); /* or NULL */
+    struct value (*mix)(struct builder *b, struct value x, struct stack *s,
+                        uint32_t layer); /* NULL = block_attention */
+    struct value (*feed_forward)(struct builder *b, struct value x, struct stack *s, uint32_t layer); /* NULL = MLP */
+    const void *own;                                                                                  /* the family's */
+};
+
+/* The baseline, by the config; rope_theta defaults to theta. */
+struct stack stack_from_config(struct builder *b, double theta);
+void stack_build(struct builder *b, struct stack *s);
+
+/* The dense feed-forward of intermediate_size. */
+struct value stack_mlp(struct builder *b, struct value x, struct stack *s, uint32_t layer);
+
+/* Whether layer_types make the layer slide, or `otherwise` where the config has none. */
+bool stack_is_sliding(struct builder *b, uint32_t layer, bool otherwise);
+
+/* ---- experts as DeepSeek has them ---- */
+
+/* Router and experts under "mlp", by n_routed_experts, num_experts_per_tok, moe_intermediate_size, n_group, topk_group,
+ * norm_topk_prob and routed_scaling_factor. */
+struct moe_spec routed_experts(struct builder *b, const struct decoder *d, enum router_kind kind);
+/* Whether the layer has experts: by first_k_dense_replace and moe_layer_freq. */
+bool has_routed_experts(struct builder *b, uint32_t layer);
+/* Experts, and n_shared experts beside them as one MLP of n_shared times the width. */
+struct value experts_with_shared(struct builder *b, struct value x, const struct moe_spec *moe, uint32_t n_shared,
+                                 const char *shared_module);
+/* The whole feed-forward with sigmoid scores (routed_sigmoid) or softmax scores. */
+struct value routed_sigmoid(struct builder *b, struct value x, struct stack *s, uint32_t layer);
+struct value routed_softmax(struct builder *b, struct value x, struct stack *s, uint32_t layer);
+
+#endif
