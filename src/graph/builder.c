@@ -164,6 +164,39 @@ struct value b_multiply(struct builder *b, struct value x, struct value y) {
     return simple_op(b, (struct op){.kind = OP_MULTIPLY}, x, y);
 }
 
+struct value b_weigh(struct builder *b, struct value x, const struct weight *weight) {
+    return simple_op(b, (struct op){.kind = OP_WEIGH, .weight = weight}, x, value_none());
+}
+
+struct value b_mix(struct builder *b, struct value x, struct value coefficients, struct value residual,
+                   uint32_t n_streams) {
+    if (b->failed) return value_none();
+    uint32_t width = x.width / (coefficients.width / n_streams);
+    struct op op = {.kind = OP_MIX,
+                    .in = {x, coefficients, residual},
+                    .n_streams = n_streams,
+                    .out = value_like(b, x, n_streams * width)};
+    b_op(b, op);
+    return op.out;
+}
+
+struct value b_threshold(struct builder *b, struct value x, double factor) {
+    return simple_op(b, (struct op){.kind = OP_THRESHOLD, .factor = (float)factor}, x, value_none());
+}
+
+struct value b_match_rms(struct builder *b, struct value x, struct value reference, float least_square) {
+    return simple_op(b, (struct op){.kind = OP_MATCH_RMS, .factor = least_square}, x, reference);
+}
+
+struct value b_embed_by_id(struct builder *b, const struct weight *table) {
+    if (b->failed) return value_none();
+    struct op op = {.kind = OP_EMBED, .in = {value_none()}, .out = b_value(b, table->n_cols)};
+    op.embed.weight = table;
+    op.embed.by_id = true;
+    b_op(b, op);
+    return op.out;
+}
+
 struct value b_scale(struct builder *b, struct value x, double factor) {
     if (factor == 1) return x;
     return simple_op(b, (struct op){.kind = OP_SCALE, .factor = (float)factor}, x, value_none());
@@ -316,10 +349,11 @@ void graph_free(struct graph *g) {
 
 const char *op_kind_name(enum op_kind kind) {
     static const char *const names[N_OP_KINDS] = {
-        "embed",        "rope_table", "norm",          "add",        "multiply", "scale",       "unary",   "gated",
-        "softcap",      "clip",       "position",      "select",     "tap",      "route",       "combine", "matmul",
-        "matmul_gated", "experts",    "experts_gated", "head_norm",  "rope",     "cache_write", "attend",  "conv",
-        "mamba2",       "delta",      "head_gated",    "head_scale", "heads"};
+        "embed", "rope_table",  "norm",       "add",      "multiply",     "weigh",     "scale",         "unary",
+        "gated", "softcap",     "clip",       "position", "mix",          "threshold", "match_rms",     "select",
+        "tap",   "route",       "combine",    "matmul",   "matmul_gated", "experts",   "experts_gated", "head_norm",
+        "rope",  "cache_write", "attend",     "conv",     "mamba2",       "mamba1",    "lru",           "dplr",
+        "delta", "head_gated",  "head_scale", "heads"};
     return names[kind];
 }
 

@@ -60,6 +60,17 @@ struct value b_norm(struct builder *b, struct value x, struct norm_params norm);
 struct value b_rms_norm(struct builder *b, struct value x, const char *name, float eps, bool plus_one);
 struct value b_add(struct builder *b, struct value x, struct value y);
 struct value b_multiply(struct builder *b, struct value x, struct value y);
+/* x * weight vector; a narrower vector (or y in b_multiply) scales equal blocks of columns, one each. */
+struct value b_weigh(struct builder *b, struct value x, const struct weight *weight);
+/* n_streams results side by side: residual + coefficients [n_streams][streams of x] times the streams of x. */
+struct value b_mix(struct builder *b, struct value x, struct value coefficients, struct value residual,
+                   uint32_t n_streams);
+/* max(x - (mean + factor * standard deviation), 0) */
+struct value b_threshold(struct builder *b, struct value x, double factor);
+/* x scaled to the root mean square of the reference. */
+struct value b_match_rms(struct builder *b, struct value x, struct value reference, float least_square);
+/* A table of per-token extras: looked up by id also where a row is a vector; ids beyond the table take row 0. */
+struct value b_embed_by_id(struct builder *b, const struct weight *table);
 struct value b_scale(struct builder *b, struct value x, double factor); /* factor 1 adds no op */
 struct value b_unary(struct builder *b, enum unary f, struct value x);
 struct value b_gated(struct builder *b, enum unary f, struct value gate, struct value up);

@@ -37,13 +37,17 @@ enum op_kind {
     OP_ROPE_TABLE, /* out = cos, sin of one rope table at the row's position */
     OP_NORM,       /* out = norm(in0), over groups of `norm.group` columns */
     OP_ADD,        /* out = in0 + in1 */
-    OP_MULTIPLY,   /* out = in0 * in1; in1 of width 1 scales the whole row */
+    OP_MULTIPLY,   /* out = in0 * in1; a narrower in1 scales equal blocks of columns, one each */
+    OP_WEIGH,      /* out = in0 * weight vector; a narrower one scales equal blocks of columns, one each */
     OP_SCALE,      /* out = in0 * factor */
     OP_UNARY,      /* out = f(in0) */
     OP_GATED,      /* out = f(in0) * in1 */
     OP_SOFTCAP,    /* out = factor * tanh(in0 / factor) */
     OP_CLIP,       /* out = in0 within [low, high] */
     OP_POSITION,   /* out [1] = the factor of the row's position */
+    OP_MIX,        /* streams side by side: out_i = in2_i + sum over j of in1[i][j] * in0_j (in2 may be missing) */
+    OP_THRESHOLD,  /* out = max(in0 - (mean + factor * standard deviation), 0) */
+    OP_MATCH_RMS,  /* out = in0 scaled to the root mean square of in1; `factor` bounds in0's mean square from below */
     OP_SELECT,     /* out (output domain) = rows of in0 whose output is wanted */
     OP_TAP,        /* copies in0 to the step's tap buffer of the layer, where it asks for it */
     OP_ROUTE,      /* in0 = router logits; out = top-k expert numbers and weights */
@@ -59,7 +63,11 @@ enum op_kind {
     OP_CACHE_WRITE, /* in0 = keys, in1 = values into the row's cell */
     OP_ATTEND,      /* out = attention of the queries in0 over the cache */
     OP_CONV,        /* out = causal convolution of in0's channels */
-    OP_MAMBA2,      /* out = scan; in0 = x, in1 = B, in2 = C, in3 = dt (raw) */
+    OP_MAMBA2,      /* out = scan; in0 = x, in1 = B, in2 = C, in3 = dt (raw; missing: 1) */
+    OP_MAMBA1,      /* out = selective scan; in0 = x, in1 = B, in2 = C, in3 = dt */
+    OP_LRU,         /* out = gated linear recurrence; in0 = x, in1 = log of the decay */
+    OP_DPLR,        /* out = recurrence with a diagonal plus rank-one transition; in0 = q, in1 = decay, in2 = a,
+                       in3 = b, in4 = k, in5 = v */
     OP_DELTA,       /* out = gated delta rule; in0 = q, in1 = k, in2 = v, in3 = b, in4 = a (raw) */
     OP_HEAD_GATED,  /* out = f(in0) * in1, by heads */
     OP_HEAD_SCALE,  /* out = f(in0) * in1, in0 with one value for each head */
@@ -67,7 +75,7 @@ enum op_kind {
     N_OP_KINDS,
 };
 
-enum { MAX_PARTS = 8, MAX_INPUTS = 5, MAX_CHAIN = 10 };
+enum { MAX_PARTS = 8, MAX_INPUTS = 6, MAX_CHAIN = 10 };
 
 struct matmul_part {
     const struct weight *weight;
@@ -110,6 +118,7 @@ struct router_params {
 /* A head op's unit u covers heads [u * heads_per_unit, (u + 1) * heads_per_unit) of its input and output. */
 struct head_params {
     uint32_t n_units, heads_per_unit, head_dim;
+    bool is_channelwise; /* units are blocks of channels that cut across heads */
 };
 
 struct attend_params {
@@ -142,9 +151,21 @@ struct conv_params {
 
 struct mamba2_params {
     uint32_t n_heads, head_dim, state_dim, heads_per_group;
-    const struct weight *a, *d, *dt_bias; /* a = -exp(A_log) */
+    const struct weight *a, *d, *dt_bias; /* a = -exp(A_log); d and dt_bias may be missing */
     float dt_min, dt_max;
     uint32_t state; /* offset: [heads][head_dim][state_dim] */
+};
+
+/* Unit u has the channels [u * unit_channels, (u + 1) * unit_channels) of n_channels. */
+struct scan_params {
+    uint32_t n_channels, unit_channels, state_dim;
+    const struct weight *a, *d; /* [channels][state_dim], [channels]; OP_MAMBA1 only */
+    uint32_t state;             /* offset: [channels][state_dim] */
+};
+
+struct dplr_params {
+    uint32_t key_dim, value_dim;
+    uint32_t state; /* offset: [heads][value_dim][key_dim] */
 };
 
 struct delta_params {
@@ -161,7 +182,9 @@ struct op {
     union {
         struct {
             const struct weight *weight;
+            bool by_id; /* also where the row has a vector; ids beyond the table, and none, take row 0 */
         } embed;
+        const struct weight *weight; /* OP_WEIGH */
         struct norm_params norm;
         enum unary unary;
         float factor;
@@ -190,6 +213,8 @@ struct op {
                 struct attend_params attend;
                 struct conv_params conv;
                 struct mamba2_params mamba2;
+                struct scan_params scan;
+                struct dplr_params dplr;
                 struct delta_params delta;
             };
         } head;
@@ -202,6 +227,7 @@ struct op {
         struct {
             uint32_t top_k, n_experts;
         } combine;
+        uint32_t n_streams; /* OP_MIX: of the output */
     };
 };
 

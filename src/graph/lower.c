@@ -115,7 +115,8 @@ static bool fuse_heads(struct plan *plan) {
         if (!first || !op_is_head(first->kind)) continue;
         size_t end = i + 1;
         while (end < plan->n_ops && plan->ops[end] && op_is_head(plan->ops[end]->kind) && end - i < MAX_CHAIN &&
-               plan->ops[end]->head.heads.n_units == first->head.heads.n_units)
+               plan->ops[end]->head.heads.n_units == first->head.heads.n_units &&
+               plan->ops[end]->head.heads.is_channelwise == first->head.heads.is_channelwise)
             end++;
         if (end - i < 2) continue;
         struct op *chain = arena_calloc(&plan->arena, 1, sizeof *chain);

@@ -146,6 +146,36 @@ struct mamba2_job {
     float *y;     /* [head_dim] */
 };
 
+/* One token of Mamba-1 for some channels: S = fma(dt_c * x_c, B_n, S * exp(dt_c * a_cn));
+ * y_c = fma(d_c, x_c, dot(S_c, C)). */
+struct mamba1_job {
+    uint32_t n_channels, state_dim;
+    const float *x, *dt, *d; /* [n_channels] */
+    const float *a;          /* [n_channels][state_dim] */
+    const float *b, *c;      /* [state_dim] */
+    float *state;            /* [n_channels][state_dim] */
+    float *y;                /* [n_channels] */
+};
+
+/* One token of a gated linear recurrence: S = fma(exp(log_a), S, sqrt(1 - exp(2 log_a)) * x), y = S; the first token of a
+ * sequence comes in whole: S = x. */
+struct lru_job {
+    uint32_t n_channels;
+    bool is_first;
+    const float *x, *log_a;
+    float *state, *y;
+};
+
+/* One token of a recurrence whose transition is a diagonal plus a rank-one matrix, for one head: e = dot(S_i, a);
+ * S_in = fma(v_i, k_n, fma(e, b_n, S_in * decay_n)); y_i = dot(S_i, q). */
+struct dplr_job {
+    uint32_t key_dim, value_dim;
+    const float *q, *decay, *a, *b, *k; /* [key_dim] */
+    const float *v;                     /* [value_dim] */
+    float *state;                       /* [value_dim][key_dim] */
+    float *y;                           /* [value_dim] */
+};
+
 /* One token of the gated delta rule for one value head: S = S * decay; e = beta * (v_i - dot(S_i, k));
  * S_i = fma(e, k, S_i); y_i = dot(S_i, q). */
 struct delta_job {
@@ -227,6 +257,11 @@ enum kernel_tier { TIER_REF, TIER_AVX2, TIER_AVX512, TIER_NEON, N_TIERS };
     KERNEL(attention, void, (const struct attention_job *job))                                                         \
     KERNEL(conv, void, (const struct conv_job *job))                                                                   \
     KERNEL(mamba2, void, (const struct mamba2_job *job))                                                               \
+    KERNEL(mamba1, void, (const struct mamba1_job *job))                                                               \
+    KERNEL(lru, void, (const struct lru_job *job))                                                                     \
+    KERNEL(dplr, void, (const struct dplr_job *job))                                                                   \
+    /* max(x - fma(factor, sqrt(var), mean), 0), mean and variance as in layer_norm */                                 \
+    KERNEL(threshold, void, (const float *x, float factor, uint32_t n, float *y))                                      \
     KERNEL(delta, void, (const struct delta_job *job))                                                                 \
     KERNEL(matmul_exact, void, (const struct matmul_job *job)) /* any format; x f32, weights as dequantize_row */      \
     /* x = logits, but -inf for NaN and the largest finite number for +inf */                                          \

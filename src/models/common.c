@@ -3,15 +3,28 @@
 
 #include <string.h>
 
+uint32_t decoder_layer_size(struct builder *b, const char *key, uint32_t layer, uint32_t fallback) {
+    const struct json *value = config_get(b->config, key);
+    if (!json_is_array(value)) return config_size_or(b->config, key, fallback);
+    int64_t n = json_integer(json_at(value, layer), -1);
+    if (n > 0 && n <= INT32_MAX) return (uint32_t)n;
+    builder_fail(b, ERROR_FORMAT, "%s: '%s' has no size for layer %u", b->config->path, key, layer);
+    return 1;
+}
+
 struct decoder decoder_from_config(struct builder *b) {
+    return decoder_with_layers(b, config_size(b->config, "num_hidden_layers"));
+}
+
+struct decoder decoder_with_layers(struct builder *b, uint32_t n_layers) {
     struct config *c = b->config;
     struct decoder d = {.layer_format = "model.layers.%u"};
     d.hidden_size = config_size(c, "hidden_size");
-    d.n_layers = config_size(c, "num_hidden_layers");
+    d.n_layers = n_layers;
     d.n_heads = config_size_or(c, "num_attention_heads", 1);
     d.n_kv_heads = config_size_or(c, "num_key_value_heads", d.n_heads);
     d.head_dim = config_size_or(c, "head_dim", d.hidden_size / d.n_heads ? d.hidden_size / d.n_heads : 1);
-    d.intermediate_size = config_size_or(c, "intermediate_size", 1);
+    d.intermediate_size = decoder_layer_size(b, "intermediate_size", 0, 1);
     d.vocab_size = config_size(c, "vocab_size");
     d.norm_eps = (float)config_real_or(c, "rms_norm_eps", 1e-6);
     d.activation = block_activation(b, config_string_or(c, "hidden_act", "silu"));
@@ -75,15 +88,17 @@ struct value decoder_final_norm(struct builder *b, struct value x, const struct 
     return last;
 }
 
-struct value decoder_logits(struct builder *b, struct value x, const struct decoder *d, const struct weight *embedding,
-                            const char *head_module, bool tied_by_default) {
+bool decoder_is_tied(struct builder *b, const char *head_module, bool tied_by_default) {
     const char *weight_name = block_name(b, head_module, "weight");
     bool is_stated = config_has(b->config, "tie_word_embeddings");
     bool is_tied = config_bool_or(b->config, "tie_word_embeddings", tied_by_default);
-    if (!is_stated)
-        is_tied = !b_has(b, weight_name, !tied_by_default);
-    else if (!is_tied && !b_has(b, weight_name, true))
-        is_tied = true;
+    if (!is_stated) return !b_has(b, weight_name, !tied_by_default);
+    return is_tied || !b_has(b, weight_name, true);
+}
+
+struct value decoder_logits(struct builder *b, struct value x, const struct decoder *d, const struct weight *embedding,
+                            const char *head_module, bool tied_by_default) {
+    bool is_tied = decoder_is_tied(b, head_module, tied_by_default);
     const struct weight *head = embedding;
     if (!is_tied) head = b_matrix(b, ROLE_HEAD, head_module, d->vocab_size, d->hidden_size);
     const char *bias = block_name(b, head_module, "bias");

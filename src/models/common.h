@@ -14,6 +14,11 @@ struct decoder {
 
 /* Reads the sizes under their usual keys. n_kv_heads defaults to n_heads, head_dim to hidden_size / n_heads. */
 struct decoder decoder_from_config(struct builder *b);
+/* The same for families that count their layers otherwise. */
+struct decoder decoder_with_layers(struct builder *b, uint32_t n_layers);
+
+/* A size that the config gives once, or for each layer in a list. */
+uint32_t decoder_layer_size(struct builder *b, const char *key, uint32_t layer, uint32_t fallback);
 
 /* The attention of the baseline: grouped heads, rope over the whole head, no windows. rope_theta defaults to theta. */
 struct attention_spec decoder_attention(struct builder *b, const struct decoder *d, double theta);
@@ -34,6 +39,8 @@ const struct weight *decoder_embedding(struct builder *b, const struct decoder *
  * file holds no head, or, without a file and without the key, when tied_by_default. */
 void decoder_head(struct builder *b, struct value x, const struct decoder *d, const struct weight *embedding,
                   const char *norm_name, bool plus_one, const char *head_module, bool tied_by_default);
+
+bool decoder_is_tied(struct builder *b, const char *head_module, bool tied_by_default);
 
 /* The same in two steps, for families that do something between norm and head or after the head. */
 struct value decoder_final_norm(struct builder *b, struct value x, const struct decoder *d, const char *norm_name,

@@ -15,6 +15,10 @@ void build_qwen3_moe(struct builder *b);
 void build_mixtral(struct builder *b);
 void build_gemma2(struct builder *b);
 void build_gemma3(struct builder *b);
+void build_lfm2(struct builder *b);
+void build_lfm2_moe(struct builder *b);
+void build_mamba(struct builder *b);
+void build_falcon_mamba(struct builder *b);
 void build_mamba2(struct builder *b);
 void build_qwen3_next(struct builder *b);
 void build_qwen3_5(struct builder *b);
@@ -30,6 +34,18 @@ void build_solar_open(struct builder *b);
 void build_minimax_m2(struct builder *b);
 void build_exaone_moe(struct builder *b);
 void build_ernie4_5_moe(struct builder *b);
+void build_granite_hybrid(struct builder *b);
+void build_bamba(struct builder *b);
+void build_nemotron_h(struct builder *b);
+void build_falcon_h1(struct builder *b);
+void build_jamba(struct builder *b);
+
+/* Mamba-2 mixers of hybrid models, under their usual keys (mamba_n_heads and the like), and the bounds of their time
+ * step. */
+struct mamba2_spec hybrid_mamba2(struct builder *b, const struct decoder *d);
+void read_time_step_limit(struct builder *b, struct mamba2_spec *spec);
+/* Reads a rank that "auto" derives from the hidden size. */
+uint32_t time_step_rank(struct builder *b, const char *key, uint32_t hidden_size);
 
 /* Qwen's experts: which layers have them, and their router and layouts. */
 bool qwen_layer_is_sparse(struct builder *b, uint32_t layer);

@@ -32,6 +32,15 @@ const struct family families[] = {
     {"MiniMax M2", "minimax_m2", build_minimax_m2, "attention (q/k norms over all heads), experts"},
     {"EXAONE MoE", "exaone_moe", build_exaone_moe, "attention (q/k norms, windows), experts, shared expert"},
     {"ERNIE 4.5 MoE", "ernie4_5_moe", build_ernie4_5_moe, "attention, experts, shared experts"},
+    {"Mamba", "mamba", build_mamba, "Mamba-1"},
+    {"Falcon Mamba", "falcon_mamba", build_falcon_mamba, "Mamba-1 (normed time step, B, C)"},
+    {"LFM 2", "lfm2 lfm2-vl lfm2_vl", build_lfm2, "short convolution, attention, gated MLP"},
+    {"LFM 2 MoE", "lfm2_moe", build_lfm2_moe, "short convolution, attention, gated MLP or experts"},
+    {"Granite 4 H", "granitemoehybrid", build_granite_hybrid, "Mamba-2, attention, experts, shared MLP"},
+    {"Bamba", "bamba", build_bamba, "Mamba-2, attention, gated MLP"},
+    {"Nemotron-H", "nemotron_h", build_nemotron_h, "Mamba-2, attention, MLP without gate, experts"},
+    {"Falcon H1", "falcon_h1", build_falcon_h1, "attention beside Mamba-2, gated MLP"},
+    {"Jamba", "jamba", build_jamba, "Mamba-1, attention, gated MLP or experts"},
     {NULL, NULL, NULL, NULL},
 };
 

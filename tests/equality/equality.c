@@ -39,6 +39,15 @@ static const char *const cases[] = {
     "exaone_moe-q4",
     "hf-olmoe",
     "hf-ernie4-5-moe",
+    "hf-lfm2",
+    "lfm2_moe-q4",
+    "mamba-q4",
+    "falcon_mamba-q4",
+    "granitemoehybrid-q4",
+    "hf-bamba",
+    "nemotron_h-moe-q4",
+    "hf-falcon-h1",
+    "jamba-q4",
 };
 
 struct tokens {

@@ -74,7 +74,11 @@ static void need_op(struct compiled *c, const struct op *op, struct needs *needs
     case OP_NORM: use_kernel(c, op->norm.kind == NORM_RMS ? KERNEL_rms_norm : KERNEL_layer_norm); break;
     case OP_HEAD_NORM: use_kernel(c, op->head.norm.kind == NORM_RMS ? KERNEL_rms_norm : KERNEL_layer_norm); break;
     case OP_ADD: use_kernel(c, KERNEL_add); break;
-    case OP_MULTIPLY: use_kernel(c, KERNEL_multiply); break;
+    case OP_MULTIPLY:
+    case OP_WEIGH: use_kernel(c, KERNEL_multiply); break;
+    case OP_MIX: use_kernel(c, KERNEL_add_scaled); break;
+    case OP_THRESHOLD: use_kernel(c, KERNEL_threshold); break;
+    case OP_MATCH_RMS: use_kernel(c, KERNEL_dot); break;
     case OP_SCALE: use_kernel(c, KERNEL_scale); break;
     case OP_UNARY: use_kernel(c, KERNEL_unary); break;
     case OP_GATED:
@@ -89,6 +93,9 @@ static void need_op(struct compiled *c, const struct op *op, struct needs *needs
     case OP_COMBINE: use_kernel(c, KERNEL_add_scaled); break;
     case OP_CONV: use_kernel(c, KERNEL_conv); break;
     case OP_MAMBA2: use_kernel(c, KERNEL_mamba2); break;
+    case OP_MAMBA1: use_kernel(c, KERNEL_mamba1); break;
+    case OP_LRU: use_kernel(c, KERNEL_lru); break;
+    case OP_DPLR: use_kernel(c, KERNEL_dplr); break;
     case OP_DELTA: use_kernel(c, KERNEL_delta); break;
     default: break;
     }

@@ -2,15 +2,10 @@
 /* Head ops: a task is one unit (a key head with its query heads, ...) of a block of rows, or of a whole span where the op
  * goes token by token. A chain runs all of its ops for one unit before the next, with a barrier only where attention
  * would read keys of rows that another task writes. */
-#include "backend/cpu/cpu.h"
+#include "backend/cpu/unit.h"
 
 #include <math.h>
 #include <string.h>
-
-struct unit {
-    uint32_t span, first_row, n_rows, unit;
-    struct thread_scratch *scratch;
-};
 
 static void head_norm(const struct compiled *c, const struct op *op, const struct unit *u) {
     const struct head_params *h = &op->head.heads;
@@ -151,132 +146,6 @@ static void attend(const struct compiled *c, const struct op *op, const struct u
                         heads - h < most ? heads - h : most);
 }
 
-/* ---- recurrences ---- */
-
-static float *state_at(const struct compiled *c, uint32_t slot, uint32_t offset) {
-    return c->states + (size_t)slot * c->graph->state_floats + offset;
-}
-
-/* Rows of a span up to the next snapshot. */
-struct segment {
-    uint32_t first_row, n_rows;
-    int64_t snapshot; /* slot, or -1 */
-};
-
-static bool next_segment(const struct compiled *c, const struct unit *u, uint32_t *at, uint32_t *snapshot,
-                         struct segment *s) {
-    const struct step_span *span = &c->step->spans[u->span];
-    uint32_t end = u->first_row + u->n_rows;
-    if (*at == end) return false;
-    *s = (struct segment){.first_row = *at, .n_rows = end - *at, .snapshot = -1};
-    if (*snapshot < span->n_snapshots) {
-        s->n_rows = span->snapshots[*snapshot].row + 1 - *at;
-        s->snapshot = span->snapshots[(*snapshot)++].slot;
-    }
-    *at += s->n_rows;
-    return true;
-}
-
-static void conv_range(const struct compiled *c, const struct op *op, const struct segment *s, uint32_t slot,
-                       uint32_t first, uint32_t end) {
-    const struct conv_params *p = &op->head.conv;
-    float *state = state_at(c, slot, p->state);
-    struct conv_job job = {.n_rows = s->n_rows,
-                           .first = first,
-                           .end = end,
-                           .n_channels = p->n_channels,
-                           .taps = p->taps,
-                           .x = value_row(c, op->in[0], s->first_row),
-                           .x_stride = value_stride(c, op->in[0]),
-                           .y = value_row(c, op->out, s->first_row),
-                           .y_stride = value_stride(c, op->out),
-                           .weight = p->weight->vector,
-                           .bias = p->bias ? p->bias->vector : NULL,
-                           .state = state,
-                           .silu = p->silu};
-    c->kernels->conv(&job);
-    for (uint32_t t = 0; t + 1 < p->taps && s->snapshot >= 0; t++) {
-        size_t at = (size_t)t * p->n_channels + first;
-        memcpy(state_at(c, (uint32_t)s->snapshot, p->state) + at, state + at, (end - first) * sizeof *state);
-    }
-}
-
-static void conv(const struct compiled *c, const struct op *op, const struct unit *u) {
-    const struct conv_params *p = &op->head.conv;
-    uint32_t at = u->first_row, snapshot = 0;
-    struct segment s;
-    while (next_segment(c, u, &at, &snapshot, &s))
-        for (uint32_t i = 0; i < p->n_ranges; i++) {
-            uint32_t first = p->first[i] + u->unit * p->count[i], end = first + p->count[i];
-            if (end > p->n_channels) end = p->n_channels;
-            conv_range(c, op, &s, c->step->spans[u->span].state_out, first, end);
-        }
-}
-
-static void mamba2(const struct compiled *c, const struct op *op, const struct unit *u) {
-    const struct mamba2_params *p = &op->head.mamba2;
-    uint32_t head = u->unit, group = head / p->heads_per_group, at = u->first_row, snapshot = 0;
-    size_t state_floats = (size_t)p->head_dim * p->state_dim;
-    uint32_t offset = p->state + (uint32_t)(head * state_floats);
-    float *state = state_at(c, c->step->spans[u->span].state_out, offset);
-    struct segment s;
-    while (next_segment(c, u, &at, &snapshot, &s)) {
-        for (uint32_t r = s.first_row; r < s.first_row + s.n_rows; r++) {
-            float dt = value_row(c, op->in[3], r)[head] + p->dt_bias->vector[head];
-            c->kernels->unary(UNARY_SOFTPLUS, &dt, 1, &dt);
-            dt = dt < p->dt_min ? p->dt_min : dt > p->dt_max ? p->dt_max : dt;
-            c->kernels->mamba2(&(struct mamba2_job){.head_dim = p->head_dim,
-                                                    .state_dim = p->state_dim,
-                                                    .x = value_row(c, op->in[0], r) + (size_t)head * p->head_dim,
-                                                    .b = value_row(c, op->in[1], r) + (size_t)group * p->state_dim,
-                                                    .c = value_row(c, op->in[2], r) + (size_t)group * p->state_dim,
-                                                    .dt = dt,
-                                                    .a = p->a->vector[head],
-                                                    .d = p->d->vector[head],
-                                                    .state = state,
-                                                    .y = value_row(c, op->out, r) + (size_t)head * p->head_dim});
-        }
-        if (s.snapshot >= 0) memcpy(state_at(c, (uint32_t)s.snapshot, offset), state, state_floats * sizeof *state);
-    }
-}
-
-/* decay = exp(a * softplus(raw + dt_bias)), beta = sigmoid(raw). */
-static void delta_gates(const struct compiled *c, const struct op *op, uint32_t row, uint32_t head, float *decay,
-                        float *beta) {
-    const struct delta_params *p = &op->head.delta;
-    float dt = value_row(c, op->in[4], row)[head] + p->dt_bias->vector[head];
-    c->kernels->unary(UNARY_SOFTPLUS, &dt, 1, &dt);
-    *decay = p->a->vector[head] * dt;
-    c->kernels->unary(UNARY_EXP, decay, 1, decay);
-    c->kernels->unary(UNARY_SIGMOID, value_row(c, op->in[3], row) + head, 1, beta);
-}
-
-static void delta(const struct compiled *c, const struct op *op, const struct unit *u) {
-    const struct delta_params *p = &op->head.delta;
-    uint32_t per_key = p->n_value_heads / p->n_key_heads;
-    size_t state_floats = (size_t)p->value_dim * p->key_dim;
-    for (uint32_t i = 0; i < per_key; i++) {
-        uint32_t head = u->unit * per_key + i, at = u->first_row, snapshot = 0;
-        uint32_t offset = p->state + (uint32_t)(head * state_floats);
-        float *state = state_at(c, c->step->spans[u->span].state_out, offset);
-        struct segment s;
-        while (next_segment(c, u, &at, &snapshot, &s)) {
-            for (uint32_t r = s.first_row; r < s.first_row + s.n_rows; r++) {
-                struct delta_job job = {.key_dim = p->key_dim,
-                                        .value_dim = p->value_dim,
-                                        .q = value_row(c, op->in[0], r) + (size_t)u->unit * p->key_dim,
-                                        .k = value_row(c, op->in[1], r) + (size_t)u->unit * p->key_dim,
-                                        .v = value_row(c, op->in[2], r) + (size_t)head * p->value_dim,
-                                        .state = state,
-                                        .y = value_row(c, op->out, r) + (size_t)head * p->value_dim};
-                delta_gates(c, op, r, head, &job.decay, &job.beta);
-                c->kernels->delta(&job);
-            }
-            if (s.snapshot >= 0) memcpy(state_at(c, (uint32_t)s.snapshot, offset), state, state_floats * sizeof *state);
-        }
-    }
-}
-
 /* ---- tasks ---- */
 
 static void run_unit(const struct compiled *c, const struct op *op, const struct unit *u) {
@@ -287,14 +156,11 @@ static void run_unit(const struct compiled *c, const struct op *op, const struct
     case OP_HEAD_SCALE: head_scale(c, op, u); break;
     case OP_CACHE_WRITE: cache_write(c, op, u); break;
     case OP_ATTEND: attend(c, op, u); break;
-    case OP_CONV: conv(c, op, u); break;
-    case OP_MAMBA2: mamba2(c, op, u); break;
-    case OP_DELTA: delta(c, op, u); break;
-    default: break;
+    default: cpu_recurrent_unit(c, op, u); break;
     }
 }
 
-static bool is_sequential(enum op_kind kind) { return kind == OP_CONV || kind == OP_MAMBA2 || kind == OP_DELTA; }
+static bool is_sequential(enum op_kind kind) { return kind >= OP_CONV && kind <= OP_DELTA; }
 
 /* Runs ops [begin, end) of a chain for every unit. */
 static void run_ops(struct compiled *c, struct op *const *ops, uint32_t begin, uint32_t end, uint32_t n_units,

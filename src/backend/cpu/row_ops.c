@@ -23,6 +23,12 @@ static void embed_row(const struct compiled *c, const struct op *op, uint32_t ro
     const struct step_row *r = &c->step->rows[row];
     const struct matrix *table = op->embed.weight->matrices;
     struct weight_rows run;
+    if (op->embed.by_id) {
+        bool is_known = r->token >= 0 && (uint32_t)r->token < op->embed.weight->n_rows;
+        matrix_run(table, is_known ? (uint32_t)r->token : 0, 1, &run);
+        c->kernels->dequantize_row(&run, 0, out);
+        return;
+    }
     if (r->token < 0) {
         memcpy(out, r->vector, table->n_cols * sizeof *out);
         return;
@@ -75,6 +81,32 @@ static void combine_row(const struct compiled *c, const struct op *op, uint32_t 
     }
 }
 
+/* y = x * factors, or, with fewer factors than values, each factor times its block. */
+static void multiply_blocks(const struct compiled *c, const float *x, const float *factors, uint32_t n,
+                            uint32_t n_factors, float *y) {
+    if (n == n_factors) {
+        c->kernels->multiply(x, factors, n, y);
+        return;
+    }
+    uint32_t block = n / n_factors;
+    for (uint32_t i = 0; i < n_factors; i++)
+        c->kernels->scale(x + (size_t)i * block, factors[i], block, y + (size_t)i * block);
+}
+
+static void mix_row(const struct compiled *c, const struct op *op, uint32_t row, float *out) {
+    const float *x = value_row(c, op->in[0], row), *factors = value_row(c, op->in[1], row);
+    const float *residual = op->in[2].width ? value_row(c, op->in[2], row) : NULL;
+    uint32_t n_out = op->n_streams, n_in = op->in[1].width / n_out, width = op->out.width / n_out;
+    for (uint32_t i = 0; i < n_out; i++, out += width) {
+        if (residual)
+            memcpy(out, residual + (size_t)i * width, width * sizeof *out);
+        else
+            memset(out, 0, width * sizeof *out);
+        for (uint32_t j = 0; j < n_in; j++)
+            c->kernels->add_scaled(x + (size_t)j * width, factors[i * n_in + j], width, out);
+    }
+}
+
 static void tap_row(const struct compiled *c, const struct op *op, uint32_t row) {
     float *tap = c->step->taps[op->layer];
     if (tap) memcpy(tap + (size_t)row * op->in[0].width, value_row(c, op->in[0], row), op->in[0].width * sizeof *tap);
@@ -92,12 +124,15 @@ static void run_row(const struct compiled *c, const struct op *op, uint32_t row)
     case OP_ROPE_TABLE: rope_table_row(c, op, row, out); break;
     case OP_NORM: cpu_normalize(c, &op->norm, in0, n, out); break;
     case OP_ADD: k->add(in0, in1, n, out); break;
-    case OP_MULTIPLY:
-        if (op->in[1].width == 1 && n > 1)
-            k->scale(in0, in1[0], n, out);
-        else
-            k->multiply(in0, in1, n, out);
+    case OP_MULTIPLY: multiply_blocks(c, in0, in1, n, op->in[1].width, out); break;
+    case OP_WEIGH: multiply_blocks(c, in0, op->weight->vector, n, op->weight->n_cols, out); break;
+    case OP_MIX: mix_row(c, op, row, out); break;
+    case OP_THRESHOLD: k->threshold(in0, op->factor, n, out); break;
+    case OP_MATCH_RMS: {
+        float square = k->dot(in0, in0, n) / (float)n, wanted = k->dot(in1, in1, n) / (float)n;
+        k->scale(in0, sqrtf(wanted) / sqrtf(square > op->factor ? square : op->factor), n, out);
         break;
+    }
     case OP_SCALE: k->scale(in0, op->factor, n, out); break;
     case OP_UNARY: k->unary(op->unary, in0, n, out); break;
     case OP_GATED: k->gated(op->unary, in0, in1, n, out); break;

@@ -126,8 +126,8 @@ static struct value normalize(struct builder *b, struct value x, const struct at
 /* Norm, position factor and rotation of q and k, in the order of the specification. */
 static void prepare_heads(struct builder *b, const struct attention_spec *s, const struct shape *n, const char *module,
                           struct value *q, struct value *k) {
-    const char *q_norm = block_name(b, block_name(b, module, name_or(s->q_norm, "q_norm")), "weight");
-    const char *k_norm = block_name(b, block_name(b, module, name_or(s->k_norm, "k_norm")), "weight");
+    const char *q_norm = block_name(b, block_name(b, module, name_or(s->q_norm, "q_norm|q_layernorm")), "weight");
+    const char *k_norm = block_name(b, block_name(b, module, name_or(s->k_norm, "k_norm|k_layernorm")), "weight");
     bool has_norm = s->qk_norm != QK_NORM_NONE;
     if (has_norm && !s->qk_norm_after_rope) {
         *q = normalize(b, *q, s, n->queries, q_norm);
@@ -175,7 +175,7 @@ struct value block_attention(struct builder *b, struct value x, const struct att
     gate.width = s->gate_is_per_head ? s->n_heads : s->n_heads * n.value_dim;
     if (s->gate_proj && s->gate_is_per_head) out = b_head_scale(b, s->gate_activation, gate, out, n.outputs);
     if (s->gate_proj && !s->gate_is_per_head) out = b_head_gated(b, s->gate_activation, gate, out, n.outputs);
-    struct matrix_source o = {block_name(b, module, name_or(s->o_proj, "o_proj")), {0}};
+    struct matrix_source o = {block_name(b, module, name_or(s->o_proj, "o_proj|out_proj")), {0}};
     struct matmul_part o_part = project(b, o, x.width, s->n_heads * n.value_dim, s->has_o_bias);
     return b_matmul(b, out, &o_part, 1);
 }

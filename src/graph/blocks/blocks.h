@@ -72,18 +72,25 @@ struct value block_attention(struct builder *b, struct value x, const struct att
 struct mlp_spec {
     uint32_t intermediate_size;
     enum unary activation;
-    bool has_bias; /* for shapes only */
+    bool has_bias;          /* for shapes only */
+    double gate_multiplier; /* of the gate before its activation; 0 = 1 */
 };
 
 /* down(f(gate(x)) * up(x)); module: "mlp". */
 struct value block_gated_mlp(struct builder *b, struct value x, const struct mlp_spec *spec, const char *module);
 
+/* down(f(up(x))), without a gate; module: "mlp". */
+struct value block_plain_mlp(struct builder *b, struct value x, const struct mlp_spec *spec, const char *module);
+
 struct moe_spec {
     struct router_params router;
     const char *router_module;
-    const char *correction;     /* names of the bias that counts for the choice, where the file has it; NULL = none */
-    bool has_correction;        /* for shapes only */
-    bool has_bias;              /* of experts and router; for shapes only: a file's biases are always used */
+    const char *correction; /* names of the bias that counts for the choice, where the file has it; NULL = none */
+    bool has_correction;    /* for shapes only */
+    bool has_bias;          /* of experts and router; for shapes only: a file's biases are always used */
+    /* experts that work in a narrower space: its size (0 = none), the modules into it and out of it */
+    uint32_t latent_size;
+    const char *latent_in, *latent_out;
     uint32_t intermediate_size; /* of one expert */
     enum unary activation;
     bool is_plain;     /* experts without a gate: down(f(up(x))) */
@@ -111,13 +118,40 @@ struct value block_shared_expert(struct builder *b, struct value x, const struct
 
 /* ---- recurrent mixers ---- */
 
+/* The end of a Mamba-2 mixer: norm(y * silu(gate)), norm(y) * silu(gate), y * silu(gate). */
+enum gated_norm { GATED_NORM_LAST, GATED_NORM_FIRST, GATED_NORM_NONE };
+
 struct mamba2_spec {
     uint32_t n_heads, head_dim, n_groups, state_dim, conv_taps;
     float dt_min, dt_max, norm_eps;
     bool has_conv_bias, has_proj_bias; /* for shapes only */
+    enum gated_norm norm;
+    uint32_t norm_groups; /* groups of channels that are normed each by itself; 0 = 1 */
+    bool has_multipliers;
+    float multipliers[5]; /* of in_proj's segments: gate, x, B, C, time step */
 };
 
 struct value block_mamba2(struct builder *b, struct value x, const struct mamba2_spec *spec, const char *module);
+
+enum mamba_norms { MAMBA_NORMS_NONE, MAMBA_NORMS_PLAIN, MAMBA_NORMS_WEIGHTED };
+
+struct mamba1_spec {
+    uint32_t inner_size, state_dim, dt_rank, conv_taps;
+    enum mamba_norms norms; /* of time step, B and C: none, without weight, dt_layernorm and the like */
+    float norm_eps;
+    bool has_conv_bias, has_proj_bias; /* for shapes only */
+};
+
+struct value block_mamba1(struct builder *b, struct value x, const struct mamba1_spec *spec, const char *module);
+
+struct short_conv_spec {
+    uint32_t taps;
+    bool has_bias; /* for shapes only */
+};
+
+/* out_proj(C * conv(B * x)) with B, C, x = in_proj; module: "conv". */
+struct value block_short_conv(struct builder *b, struct value x, const struct short_conv_spec *spec,
+                              const char *module);
 
 struct delta_spec {
     uint32_t n_key_heads, n_value_heads, key_dim, value_dim, conv_taps;
@@ -125,6 +159,16 @@ struct delta_spec {
 };
 
 struct value block_delta_net(struct builder *b, struct value x, const struct delta_spec *spec, const char *module);
+
+enum { CHANNEL_UNIT = 64 }; /* channels of one unit of channel-wise ops */
+
+/* Causal convolution of every channel of x; its history becomes part of the state. bias may be NULL. */
+struct value block_conv(struct builder *b, struct value x, const struct weight *weight, const struct weight *bias,
+                        uint32_t taps, bool silu);
+/* -exp(vector) */
+const struct weight *block_decay_rate(struct builder *b, const char *name, uint32_t n);
+/* A vector where the file has it, or, without a file, where it is expected. */
+const struct weight *block_optional_vector(struct builder *b, const char *name, bool expected, uint32_t n);
 
 /* Convolution weights [channels, 1, taps] (released files) or [channels, taps, 1] (MLX): the same bytes either way. */
 const struct weight *block_conv_weight(struct builder *b, const char *names, uint32_t channels, uint32_t taps);

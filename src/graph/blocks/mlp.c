@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Dense feed-forward blocks: gated MLP, shared expert. */
+/* Dense feed-forward blocks: MLPs with and without gate, shared expert. */
 #include "graph/blocks/blocks.h"
 
 #include <string.h>
@@ -27,15 +27,31 @@ static struct matmul_part mlp_part(struct builder *b, const char *module, const 
                                 .bias = b_has(b, bias, has_bias) ? b_vector(b, bias, n_rows) : NULL};
 }
 
+static struct matmul_part mlp_down(struct builder *b, const char *module, uint32_t n_rows, uint32_t n_cols,
+                                   bool has_bias) {
+    const char *names = "down_proj|w2|output_linear";
+    return mlp_part(b, module, names, (struct matrix_source){0}, n_rows, n_cols, has_bias);
+}
+
 struct value block_gated_mlp(struct builder *b, struct value x, const struct mlp_spec *s, const char *module) {
     uint32_t n = s->intermediate_size;
-    struct matrix_source none = {0}, gate = {block_name(b, module, "input_linear"), {.tensor_rows = 2 * n}}, up = gate;
+    struct matrix_source gate = {block_name(b, module, "input_linear"), {.tensor_rows = 2 * n}}, up = gate;
     up.rows.first_row = n;
     struct matmul_part parts[2] = {mlp_part(b, module, "gate_proj|w1", gate, n, x.width, s->has_bias),
                                    mlp_part(b, module, "up_proj|w3", up, n, x.width, s->has_bias)};
     struct value both = b_matmul(b, x, parts, 2);
-    struct value inner = b_gated(b, s->activation, value_columns(both, 0, n), value_columns(both, n, n));
-    struct matmul_part down = mlp_part(b, module, "down_proj|w2|output_linear", none, x.width, n, s->has_bias);
+    struct value gate_value = value_columns(both, 0, n);
+    if (s->gate_multiplier != 0) gate_value = b_scale(b, gate_value, s->gate_multiplier);
+    struct value inner = b_gated(b, s->activation, gate_value, value_columns(both, n, n));
+    struct matmul_part down = mlp_down(b, module, x.width, n, s->has_bias);
+    return b_matmul(b, inner, &down, 1);
+}
+
+struct value block_plain_mlp(struct builder *b, struct value x, const struct mlp_spec *s, const char *module) {
+    uint32_t n = s->intermediate_size;
+    struct matmul_part up = mlp_part(b, module, "up_proj|fc1", (struct matrix_source){0}, n, x.width, s->has_bias);
+    struct value inner = b_unary(b, s->activation, b_matmul(b, x, &up, 1));
+    struct matmul_part down = mlp_down(b, module, x.width, n, s->has_bias);
     return b_matmul(b, inner, &down, 1);
 }
 

@@ -132,6 +132,8 @@ struct value block_moe(struct builder *b, struct value x, const struct moe_spec 
     check(b, s);
     struct value route = route_rows(b, x, s);
     if (b->failed) return value_none();
+    uint32_t hidden = x.width;
+    if (s->latent_size) x = b_linear(b, x, b_matrix(b, ROLE_MLP, s->latent_in, s->latent_size, hidden), NULL);
     struct value in = s->scales_input ? b_multiply(b, x, value_columns(route, 1, 1)) : x;
     struct value act = expert_activations(b, in, route, s);
     struct matmul_part down = expert_part(b, s, s->down, s->n_down, x.width, s->intermediate_size);
@@ -142,5 +144,6 @@ struct value block_moe(struct builder *b, struct value x, const struct moe_spec 
     op.combine.top_k = k;
     op.combine.n_experts = s->router.n_experts;
     b_op(b, op);
-    return op.out;
+    if (!s->latent_size) return op.out;
+    return b_linear(b, op.out, b_matrix(b, ROLE_MLP, s->latent_out, hidden, s->latent_size), NULL);
 }

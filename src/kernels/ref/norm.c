@@ -25,6 +25,15 @@ void REF_NAME(layer_norm)(const float *x, const float *weight, const float *bias
     }
 }
 
+void REF_NAME(threshold)(const float *x, float factor, uint32_t n, float *y) {
+    float lanes[16] = {0}, squares[16] = {0};
+    for (uint32_t k = 0; k < n; k++) lanes[k & 15] = lanes[k & 15] + x[k];
+    float mean = lanes_sum(lanes) / (float)n;
+    for (uint32_t k = 0; k < n; k++) squares[k & 15] = fused(x[k] - mean, x[k] - mean, squares[k & 15]);
+    float border = fused(factor, __builtin_sqrtf(lanes_sum(squares) / (float)n), mean);
+    for (uint32_t k = 0; k < n; k++) y[k] = x[k] - border > 0.0f ? x[k] - border : 0.0f;
+}
+
 void REF_NAME(add)(const float *a, const float *b, uint32_t n, float *y) {
     for (uint32_t k = 0; k < n; k++) y[k] = a[k] + b[k];
 }

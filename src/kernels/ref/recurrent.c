@@ -29,6 +29,34 @@ void REF_NAME(mamba2)(const struct mamba2_job *job) {
     }
 }
 
+void REF_NAME(mamba1)(const struct mamba1_job *job) {
+    uint32_t n_state = job->state_dim;
+    for (uint32_t c = 0; c < job->n_channels; c++) {
+        float *state = job->state + (size_t)c * n_state, input = job->dt[c] * job->x[c];
+        const float *a = job->a + (size_t)c * n_state;
+        for (uint32_t n = 0; n < n_state; n++)
+            state[n] = fused(input, job->b[n], state[n] * math_exp(job->dt[c] * a[n]));
+        job->y[c] = fused(job->d[c], job->x[c], dot16(state, job->c, n_state));
+    }
+}
+
+void REF_NAME(lru)(const struct lru_job *job) {
+    for (uint32_t c = 0; c < job->n_channels; c++) {
+        float a = math_exp(job->log_a[c]), share = __builtin_sqrtf(1.0f - math_exp(2.0f * job->log_a[c]));
+        job->state[c] = job->is_first ? job->x[c] : fused(a, job->state[c], share * job->x[c]);
+        job->y[c] = job->state[c];
+    }
+}
+
+void REF_NAME(dplr)(const struct dplr_job *job) {
+    for (uint32_t i = 0; i < job->value_dim; i++) {
+        float *state = job->state + (size_t)i * job->key_dim, e = dot16(state, job->a, job->key_dim);
+        for (uint32_t n = 0; n < job->key_dim; n++)
+            state[n] = fused(job->v[i], job->k[n], fused(e, job->b[n], state[n] * job->decay[n]));
+        job->y[i] = dot16(state, job->q, job->key_dim);
+    }
+}
+
 void REF_NAME(delta)(const struct delta_job *job) {
     for (uint32_t i = 0; i < job->value_dim; i++) {
         float *state = job->state + (size_t)i * job->key_dim;

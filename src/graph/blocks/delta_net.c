@@ -1,87 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Recurrent mixers: Mamba-2 (Dao and Gu 2024) and the gated delta net (Yang, Kautz, Hatamizadeh 2024). */
+/* The gated delta net (Yang, Kautz, Hatamizadeh 2024). */
 #include "graph/blocks/blocks.h"
 
 #include <math.h>
-
-static float minus_exp(float x) { return (float)-exp((double)x); }
-
-const struct weight *block_conv_weight(struct builder *b, const char *names, uint32_t channels, uint32_t taps) {
-    const struct weight *weight = b_vector(b, names, channels * taps);
-    if (weight) ((struct weight *)(uintptr_t)weight)->taps = taps;
-    return weight;
-}
-
-/* a = -exp(A_log). */
-static const struct weight *decay_rate(struct builder *b, const char *module, uint32_t n) {
-    const struct weight *a = b_vector(b, block_name(b, module, "A_log"), n);
-    b_transform(b, a, minus_exp);
-    return a;
-}
-
-static const struct weight *optional_vector(struct builder *b, const char *name, bool expected, uint32_t n) {
-    return b_has(b, name, expected) ? b_vector(b, name, n) : NULL;
-}
-
-enum { CONV_UNIT = 64 }; /* channels of one unit where the convolution does not go with heads */
-
-static struct value mamba2_conv(struct builder *b, struct value x, const struct mamba2_spec *s, const char *module) {
-    struct op op = {.kind = OP_CONV, .in = {x}};
-    op.head.heads = (struct head_params){.n_units = (x.width + CONV_UNIT - 1) / CONV_UNIT};
-    op.head.conv = (struct conv_params){
-        .weight = block_conv_weight(b, block_name(b, module, "conv1d.weight"), x.width, s->conv_taps),
-        .bias = optional_vector(b, block_name(b, module, "conv1d.bias"), s->has_conv_bias, x.width),
-        .taps = s->conv_taps,
-        .n_channels = x.width,
-        .state = b_state(b, (uint64_t)(s->conv_taps - 1) * x.width),
-        .silu = true,
-        .n_ranges = 1,
-        .count = {CONV_UNIT},
-    };
-    return b_head_op(b, op, x.width);
-}
-
-struct value block_mamba2(struct builder *b, struct value x, const struct mamba2_spec *s, const char *module) {
-    uint32_t inner = s->n_heads * s->head_dim, bc = s->n_groups * s->state_dim, conv = inner + 2 * bc;
-    uint32_t all = inner + conv + s->n_heads;
-    if (!b->failed && (s->n_heads % s->n_groups || s->conv_taps < 2))
-        builder_fail(b, ERROR_FORMAT, "%s: %u heads in %u groups, %u taps", b->config->path, s->n_heads, s->n_groups,
-                     s->conv_taps);
-    const char *in_proj = block_name(b, module, "in_proj"), *bias = block_name(b, in_proj, "bias");
-    struct row_selection wide = {.tensor_rows = all}, dt_rows = {.tensor_rows = all, .first_row = inner + conv};
-    bool has_bias = b_has(b, bias, s->has_proj_bias);
-    struct matmul_part parts[2] = {
-        {.weight = b_matrix_from(b, ROLE_RECURRENT, &(struct matrix_source){in_proj, wide}, 1, inner + conv, x.width),
-         .bias = has_bias ? b_vector_rows(b, bias, wide, inner + conv) : NULL},
-        {.weight = b_matrix_from(b, ROLE_RECURRENT, &(struct matrix_source){in_proj, dt_rows}, 1, s->n_heads, x.width),
-         .bias = has_bias ? b_vector_rows(b, bias, dt_rows, s->n_heads) : NULL,
-         .is_exact = true},
-    };
-    struct value projected = b_matmul(b, x, parts, 2), gate = value_columns(projected, 0, inner);
-    struct value mixed = mamba2_conv(b, value_columns(projected, inner, conv), s, module);
-    struct op scan = {.kind = OP_MAMBA2,
-                      .in = {value_columns(mixed, 0, inner), value_columns(mixed, inner, bc),
-                             value_columns(mixed, inner + bc, bc), value_columns(projected, inner + conv, s->n_heads)}};
-    scan.head.heads = (struct head_params){s->n_heads, 1, s->head_dim};
-    scan.head.mamba2 = (struct mamba2_params){
-        .n_heads = s->n_heads,
-        .head_dim = s->head_dim,
-        .state_dim = s->state_dim,
-        .heads_per_group = s->n_heads / (s->n_groups ? s->n_groups : 1),
-        .a = decay_rate(b, module, s->n_heads),
-        .d = b_vector(b, block_name(b, module, "D"), s->n_heads),
-        .dt_bias = b_vector(b, block_name(b, module, "dt_bias"), s->n_heads),
-        .dt_min = s->dt_min,
-        .dt_max = s->dt_max,
-        .state = b_state(b, (uint64_t)inner * s->state_dim),
-    };
-    struct value y = b_head_op(b, scan, inner);
-    y = b_gated(b, UNARY_SILU, gate, y);
-    y = b_rms_norm(b, y, block_name(b, module, "norm.weight"), s->norm_eps, false);
-    const char *out_proj = block_name(b, module, "out_proj");
-    return b_linear(b, y, b_matrix(b, ROLE_RECURRENT, out_proj, x.width, inner),
-                    optional_vector(b, block_name(b, out_proj, "bias"), s->has_proj_bias, x.width));
-}
 
 /* The projections of a delta net: in one tensor by key heads (q, k, v group, z group; b group, a group), or separate. */
 struct delta_rows {
@@ -161,7 +82,7 @@ struct value block_delta_net(struct builder *b, struct value x, const struct del
         .n_value_heads = n,
         .key_dim = s->key_dim,
         .value_dim = s->value_dim,
-        .a = decay_rate(b, module, n),
+        .a = block_decay_rate(b, block_name(b, module, "A_log"), n),
         .dt_bias = b_vector(b, block_name(b, module, "dt_bias"), n),
         .state = b_state(b, (uint64_t)values * s->key_dim),
     };

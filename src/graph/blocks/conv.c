@@ -1,0 +1,57 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Causal depthwise convolutions, as part of mixers and as a mixer of their own, and other small parts of mixers. */
+#include "graph/blocks/blocks.h"
+
+#include <math.h>
+
+static float minus_exp(float x) { return (float)-exp((double)x); }
+
+const struct weight *block_decay_rate(struct builder *b, const char *name, uint32_t n) {
+    const struct weight *a = b_vector(b, name, n);
+    b_transform(b, a, minus_exp);
+    return a;
+}
+
+const struct weight *block_optional_vector(struct builder *b, const char *name, bool expected, uint32_t n) {
+    return b_has(b, name, expected) ? b_vector(b, name, n) : NULL;
+}
+
+const struct weight *block_conv_weight(struct builder *b, const char *names, uint32_t channels, uint32_t taps) {
+    const struct weight *weight = b_vector(b, names, channels * taps);
+    if (weight) ((struct weight *)(uintptr_t)weight)->taps = taps;
+    return weight;
+}
+
+struct value block_conv(struct builder *b, struct value x, const struct weight *weight, const struct weight *bias,
+                        uint32_t taps, bool silu) {
+    if (!b->failed && (taps < 2 || taps > 64))
+        builder_fail(b, ERROR_FORMAT, "%s: a convolution of %u taps", b->config->path, taps);
+    struct op op = {.kind = OP_CONV, .in = {x}};
+    op.head.heads =
+        (struct head_params){.n_units = (x.width + CHANNEL_UNIT - 1) / CHANNEL_UNIT, .is_channelwise = true};
+    op.head.conv = (struct conv_params){
+        .weight = weight,
+        .bias = bias,
+        .taps = taps,
+        .n_channels = x.width,
+        .state = b_state(b, (uint64_t)(taps - 1) * x.width),
+        .silu = silu,
+        .n_ranges = 1,
+        .count = {CHANNEL_UNIT},
+    };
+    return b_head_op(b, op, x.width);
+}
+
+struct value block_short_conv(struct builder *b, struct value x, const struct short_conv_spec *s, const char *module) {
+    uint32_t n = x.width;
+    const char *in_proj = block_name(b, module, "in_proj"), *out_proj = block_name(b, module, "out_proj");
+    const char *conv = block_name(b, module, "conv.weight"), *conv_bias = block_name(b, module, "conv.bias");
+    struct value bcx = b_linear(b, x, b_matrix(b, ROLE_RECURRENT, in_proj, 3 * n, n),
+                                block_optional_vector(b, block_name(b, in_proj, "bias"), s->has_bias, 3 * n));
+    struct value y = b_multiply(b, value_columns(bcx, 0, n), value_columns(bcx, 2 * n, n));
+    y = block_conv(b, y, block_conv_weight(b, conv, n, s->taps), block_optional_vector(b, conv_bias, s->has_bias, n),
+                   s->taps, false);
+    y = b_multiply(b, value_columns(bcx, n, n), y);
+    return b_linear(b, y, b_matrix(b, ROLE_RECURRENT, out_proj, n, n),
+                    block_optional_vector(b, block_name(b, out_proj, "bias"), s->has_bias, n));
+}
