@@ -46,6 +46,10 @@ static const check_function checks[KERNEL_matmul] = {
     [KERNEL_attention] = check_attention,
     [KERNEL_conv] = check_conv,
     [KERNEL_mamba2] = check_mamba2,
+    [KERNEL_mamba1] = check_mamba1,
+    [KERNEL_lru] = check_lru,
+    [KERNEL_dplr] = check_dplr,
+    [KERNEL_threshold] = check_one_row,
     [KERNEL_delta] = check_delta,
     [KERNEL_matmul_exact] = check_matmul_exact,
 };

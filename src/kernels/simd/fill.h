@@ -25,6 +25,8 @@ static void simd_fill(struct kernels *table) {
     SET(attention);
     SET(conv);
     SET(mamba2);
+    SET(mamba1);
+    SET(dplr);
     SET(delta);
     SET(matmul_exact);
 #undef SET

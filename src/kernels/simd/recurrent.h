@@ -110,6 +110,77 @@ void SIMD_NAME(mamba2)(const struct mamba2_job *job) {
     for (; p < job->head_dim; p++) mamba2_rows(job, decay[0], p, 1);
 }
 
+/* Rows of the state are channels, each with rates of its own. */
+SIMD_INLINE void mamba1_rows(const struct mamba1_job *job, uint32_t c, uint32_t rows) {
+    uint32_t n = job->state_dim;
+    float *state = job->state + (size_t)c * n;
+    const float *a = job->a + (size_t)c * n;
+    lanes sums[STATE_ROWS], input[STATE_ROWS], dt[STATE_ROWS];
+    SIMD_UNROLL for (uint32_t i = 0; i < rows; i++) {
+        sums[i] = lanes_zero();
+        dt[i] = lanes_set1(job->dt[c + i]);
+        input[i] = lanes_set1(job->dt[c + i] * job->x[c + i]);
+    }
+    for (uint32_t k = 0; k < n; k += 16) {
+        uint32_t left = n - k;
+        lanes b = lanes_load_some(job->b + k, left), out = lanes_load_some(job->c + k, left);
+        SIMD_UNROLL for (uint32_t i = 0; i < rows; i++) {
+            lanes decay = lanes_exp(lanes_mul(dt[i], lanes_load_some(a + i * n + k, left)));
+            lanes s = lanes_fma(input[i], b, lanes_mul(lanes_load_some(state + i * n + k, left), decay));
+            lanes_store_some(state + i * n + k, s, left);
+            if (left < 16) s = lanes_neutral(s, left);
+            sums[i] = lanes_fma(s, out, sums[i]);
+        }
+    }
+    SIMD_UNROLL for (uint32_t i = 0; i < rows; i++) job->y[c + i] =
+        __builtin_fmaf(job->d[c + i], job->x[c + i], lanes_sum(sums[i]));
+}
+
+void SIMD_NAME(mamba1)(const struct mamba1_job *job) {
+    uint32_t c = 0;
+    for (; c + STATE_ROWS <= job->n_channels; c += STATE_ROWS) mamba1_rows(job, c, STATE_ROWS);
+    for (; c < job->n_channels; c++) mamba1_rows(job, c, 1);
+}
+
+SIMD_INLINE void dplr_rows(const struct dplr_job *job, uint32_t first, uint32_t rows) {
+    uint32_t n = job->key_dim;
+    float *state = job->state + (size_t)first * n;
+    lanes sums[STATE_ROWS], e[STATE_ROWS], v[STATE_ROWS];
+    SIMD_UNROLL for (uint32_t i = 0; i < rows; i++) sums[i] = lanes_zero();
+    for (uint32_t k = 0; k < n; k += 16) {
+        lanes a = lanes_load_some(job->a + k, n - k);
+        SIMD_UNROLL for (uint32_t i = 0; i < rows; i++) {
+            lanes s = lanes_load_some(state + i * n + k, n - k);
+            if (n - k < 16) s = lanes_neutral(s, n - k);
+            sums[i] = lanes_fma(s, a, sums[i]);
+        }
+    }
+    SIMD_UNROLL for (uint32_t i = 0; i < rows; i++) {
+        e[i] = lanes_set1(lanes_sum(sums[i]));
+        v[i] = lanes_set1(job->v[first + i]);
+        sums[i] = lanes_zero();
+    }
+    for (uint32_t k = 0; k < n; k += 16) {
+        uint32_t left = n - k;
+        lanes key = lanes_load_some(job->k + k, left), query = lanes_load_some(job->q + k, left);
+        lanes b = lanes_load_some(job->b + k, left), decay = lanes_load_some(job->decay + k, left);
+        SIMD_UNROLL for (uint32_t i = 0; i < rows; i++) {
+            lanes s = lanes_fma(e[i], b, lanes_mul(lanes_load_some(state + i * n + k, left), decay));
+            s = lanes_fma(v[i], key, s);
+            lanes_store_some(state + i * n + k, s, left);
+            if (left < 16) s = lanes_neutral(s, left);
+            sums[i] = lanes_fma(s, query, sums[i]);
+        }
+    }
+    SIMD_UNROLL for (uint32_t i = 0; i < rows; i++) job->y[first + i] = lanes_sum(sums[i]);
+}
+
+void SIMD_NAME(dplr)(const struct dplr_job *job) {
+    uint32_t i = 0;
+    for (; i + STATE_ROWS <= job->value_dim; i += STATE_ROWS) dplr_rows(job, i, STATE_ROWS);
+    for (; i < job->value_dim; i++) dplr_rows(job, i, 1);
+}
+
 /* Rows i .. i + rows of the state. The decayed state is computed twice rather than stored in between. */
 SIMD_INLINE void delta_rows(const struct delta_job *job, uint32_t first, uint32_t rows) {
     uint32_t n = job->key_dim;

@@ -292,6 +292,32 @@ static void run_row(const struct bench_case *bench, uint32_t task, int thread) {
                                            .state = z,
                                            .y = y});
             break;
+        case KERNEL_mamba1:
+            k->mamba1(&(struct mamba1_job){.n_channels = 64,
+                                           .state_dim = 16,
+                                           .x = x,
+                                           .dt = x + 64,
+                                           .d = x + 128,
+                                           .a = x + 256,
+                                           .b = x + 192,
+                                           .c = x + 208,
+                                           .state = z,
+                                           .y = y});
+            break;
+        case KERNEL_lru: k->lru(&(struct lru_job){.n_channels = ROW, .x = x, .log_a = x, .state = z, .y = y}); break;
+        case KERNEL_threshold: k->threshold(x, 1.5f, ROW, y); break;
+        case KERNEL_dplr:
+            k->dplr(&(struct dplr_job){.key_dim = 128,
+                                       .value_dim = 128,
+                                       .q = x,
+                                       .decay = x + 384,
+                                       .a = x + 512,
+                                       .b = x + 640,
+                                       .k = x + 128,
+                                       .v = x + 256,
+                                       .state = z,
+                                       .y = y});
+            break;
         default:
             k->delta(&(struct delta_job){.key_dim = 128,
                                          .value_dim = 128,
@@ -313,6 +339,8 @@ static const char *row_shape(int id) {
     case KERNEL_kv_store: return "f16, dims 128";
     case KERNEL_conv: return "1 row, 4096 channels, 4 taps, silu";
     case KERNEL_mamba2: return "head 64, state 128";
+    case KERNEL_mamba1: return "64 channels, state 16";
+    case KERNEL_dplr:
     case KERNEL_delta: return "key 128, value 128";
     default: return "4096";
     }

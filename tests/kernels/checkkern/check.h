@@ -32,7 +32,7 @@ void check_dot(struct check *c, int id);
 void check_rms_norm(struct check *c, int id);
 void check_layer_norm(struct check *c, int id);
 void check_two_rows(struct check *c, int id); /* add, multiply */
-void check_one_row(struct check *c, int id);  /* scale, add_scaled, softcap */
+void check_one_row(struct check *c, int id);  /* scale, add_scaled, softcap, ... */
 void check_unary(struct check *c, int id);
 void check_gated(struct check *c, int id);
 void check_softmax(struct check *c, int id);
@@ -42,6 +42,9 @@ void check_kv_store(struct check *c, int id);
 void check_attention(struct check *c, int id);
 void check_conv(struct check *c, int id);
 void check_mamba2(struct check *c, int id);
+void check_mamba1(struct check *c, int id);
+void check_lru(struct check *c, int id);
+void check_dplr(struct check *c, int id);
 void check_delta(struct check *c, int id);
 void check_row_load(struct check *c, int id);
 void check_row_maxima(struct check *c, int id);

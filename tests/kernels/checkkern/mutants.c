@@ -105,6 +105,22 @@ static void bad_mamba2(const struct mamba2_job *job) {
     right->mamba2(job);
     flip(job->state + last(job->head_dim * job->state_dim));
 }
+static void bad_mamba1(const struct mamba1_job *job) {
+    right->mamba1(job);
+    flip(job->state + last(job->n_channels * job->state_dim));
+}
+static void bad_lru(const struct lru_job *job) {
+    right->lru(job);
+    if (!job->is_first) flip(job->y + last(job->n_channels));
+}
+static void bad_dplr(const struct dplr_job *job) {
+    right->dplr(job);
+    if (job->key_dim == 64) flip(job->y + last(job->value_dim));
+}
+static void bad_threshold(const float *x, float factor, uint32_t n, float *y) {
+    right->threshold(x, factor, n, y);
+    flip(y + last(n));
+}
 static void bad_delta(const struct delta_job *job) {
     right->delta(job);
     if (job->key_dim == 64) flip(job->y + last(job->value_dim));

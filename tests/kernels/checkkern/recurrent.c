@@ -99,3 +99,77 @@ void check_delta(struct check *c, int id) {
         check_same_f32(c, "state", ref.state, other.state, (size_t)v * k);
     }
 }
+
+void check_mamba1(struct check *c, int id) {
+    for (uint32_t i = 0; i < 600; i++) {
+        uint32_t p = 1 + check_random(c, i % 3 ? 20 : 80), n = i % 2 ? 16 : 1 + check_random(c, 40);
+        enum values values = i % N_VALUES;
+        check_case(c, "%s, %u channels, state_dim %u, %s values", kernel_name(id), p, n, values_names[values]);
+        struct mamba1_job ref = {.n_channels = p,
+                                 .state_dim = n,
+                                 .x = check_values(c, values, p),
+                                 .dt = check_values(c, check_random(c, 2) ? values : VALUES_PLAIN, p),
+                                 .d = check_values(c, VALUES_PLAIN, p),
+                                 .a = check_values(c, check_random(c, 2) ? values : VALUES_PLAIN, p * n),
+                                 .b = check_values(c, values, n),
+                                 .c = check_values(c, values, n)};
+        struct mamba1_job other = ref;
+        float *state = check_values(c, values, p * n);
+        ref.state = check_copy(c, state, (size_t)p * n * sizeof *state);
+        other.state = state;
+        ref.y = check_values(c, VALUES_PLAIN, p);
+        other.y = check_values(c, VALUES_PLAIN, p);
+        c->ref->mamba1(&ref);
+        c->other->mamba1(&other);
+        check_same_f32(c, "y", ref.y, other.y, p);
+        check_same_f32(c, "state", ref.state, other.state, (size_t)p * n);
+    }
+}
+
+void check_lru(struct check *c, int id) {
+    for (uint32_t i = 0; i < 600; i++) {
+        uint32_t n = 1 + check_random(c, i % 3 ? 20 : 80);
+        enum values values = i % N_VALUES;
+        check_case(c, "%s, %u channels, %s values", kernel_name(id), n, values_names[values]);
+        float *log_a = check_values(c, check_random(c, 2) ? values : VALUES_PLAIN, n);
+        for (uint32_t k = 0; k < n; k++) log_a[k] = log_a[k] > 0 ? -log_a[k] : log_a[k];
+        struct lru_job ref = {.n_channels = n, .is_first = i % 5 == 0, .x = check_values(c, values, n), .log_a = log_a};
+        struct lru_job other = ref;
+        float *state = check_values(c, values, n);
+        ref.state = check_copy(c, state, n * sizeof *state);
+        other.state = state;
+        ref.y = check_values(c, VALUES_PLAIN, n);
+        other.y = check_values(c, VALUES_PLAIN, n);
+        c->ref->lru(&ref);
+        c->other->lru(&other);
+        check_same_f32(c, "y", ref.y, other.y, n);
+        check_same_f32(c, "state", ref.state, other.state, n);
+    }
+}
+
+void check_dplr(struct check *c, int id) {
+    for (uint32_t i = 0; i < 600; i++) {
+        uint32_t k = i % 2 ? 64u << check_random(c, 2) : 1 + check_random(c, 140),
+                 v = 1 + check_random(c, i % 3 ? 20 : 80);
+        enum values values = i % N_VALUES;
+        check_case(c, "%s, key_dim %u, value_dim %u, %s values", kernel_name(id), k, v, values_names[values]);
+        struct dplr_job ref = {.key_dim = k,
+                               .value_dim = v,
+                               .q = check_values(c, values, k),
+                               .decay = check_values(c, check_random(c, 2) ? values : VALUES_PLAIN, k),
+                               .a = check_values(c, values, k),
+                               .b = check_values(c, VALUES_PLAIN, k),
+                               .k = check_values(c, values, k),
+                               .v = check_values(c, values, v)};
+        struct dplr_job other = ref;
+        float *state = check_values(c, values, v * k);
+        ref.state = check_copy(c, state, (size_t)v * k * sizeof *state);
+        other.state = state;
+        ref.y = check_values(c, VALUES_PLAIN, v);
+        other.y = check_values(c, VALUES_PLAIN, v);
+        c->ref->dplr(&ref);
+        c->other->dplr(&other);
+        check_same_f32(c, "y", ref.y, other.y, v);
+        check_same_f32(c, "state", ref.state, other.state, (size_t)v * k);
+    }
+}

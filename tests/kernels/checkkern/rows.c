@@ -127,6 +127,8 @@ void check_one_row(struct check *c, int id) {
             c->ref->scale(x, factor, n, y.ref), c->other->scale(from, factor, n, y.other);
         else if (id == KERNEL_softcap)
             c->ref->softcap(x, cap, n, y.ref), c->other->softcap(from, cap, n, y.other);
+        else if (id == KERNEL_threshold)
+            c->ref->threshold(x, 0.25f, n, y.ref), c->other->threshold(from, 0.25f, n, y.other);
         else if (id == KERNEL_clip)
             c->ref->clip(x, -0.5f, 0.75f, n, y.ref), c->other->clip(from, -0.5f, 0.75f, n, y.other);
         else
