@@ -25,6 +25,7 @@ int command_run(const struct options *options);
 int command_parse_reply(const struct options *options);
 int command_bench_decode(const struct options *options);
 int command_perplexity(const struct options *options);
+int command_grammar(const struct options *options);
 int command_apply_template(const struct options *options);
 
 #endif

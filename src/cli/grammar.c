@@ -1,0 +1,82 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* mlxcel grammar: does a text match a grammar? --check takes the text from standard input; --jsonl takes one case a line,
+ * {"schema" | "gbnf" | "regex", "text"}. The answer is "accept", "incomplete" or "reject". */
+#include "cli/commands.h"
+#include "cli/lines.h"
+
+#include "base/file.h"
+#include "text/grammar.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static enum grammar_verdict verdict_of(struct grammar *grammar, const char *text, size_t length, struct mx_error *err) {
+    struct matcher matcher;
+    matcher_init(&matcher, grammar);
+    enum grammar_verdict verdict = matcher_push(&matcher, text, length);
+    matcher_free(&matcher);
+    if (grammar_failure(grammar)) *err = *grammar_failure(grammar);
+    return verdict;
+}
+
+static struct grammar *grammar_of_line(const struct options *options, const struct json *line, struct mx_error *err) {
+    const struct json *gbnf = json_get(line, "gbnf"), *regex = json_get(line, "regex");
+    (void)options;
+    if (json_is_string(gbnf)) return grammar_from_gbnf(gbnf->string, gbnf->count, err);
+    if (json_is_string(regex)) return grammar_from_regex(regex->string, regex->count, err);
+    error_set(err, ERROR_FORMAT, "expected {\"schema\" or \"gbnf\" or \"regex\", \"text\"}");
+    return NULL;
+}
+
+static bool check_line(void *context, const struct json *line, struct json_writer *out, struct mx_error *err) {
+    const struct json *text = json_get(line, "text");
+    if (!json_is_string(text))
+        return error_set(err, ERROR_FORMAT, "'text' is %s, expected a string", json_type_name(text));
+    struct grammar *grammar = grammar_of_line(context, line, err);
+    if (!grammar) return false;
+    enum grammar_verdict verdict = verdict_of(grammar, text->string, text->count, err);
+    grammar_destroy(grammar);
+    if (err->code) return false;
+    json_write_string(out, grammar_verdict_name(verdict));
+    return true;
+}
+
+static struct grammar *grammar_of_options(const struct options *options, struct mx_error *err) {
+    const char *gbnf = options_text(options, OPT_GBNF), *regex = options_text(options, OPT_CHECK_REGEX);
+    if (!gbnf + !regex != 1) {
+        error_set(err, ERROR_USAGE, "give one of --json-schema, --gbnf and --regex");
+        return NULL;
+    }
+    if (regex) return grammar_from_regex(regex, strlen(regex), err);
+    size_t length;
+    char *text = file_read(gbnf, GRAMMAR_MAX_BYTES, &length, err);
+    struct grammar *grammar = text ? grammar_from_gbnf(text, length, err) : NULL;
+    if (text && !grammar) error_prefix(err, "%s", gbnf);
+    free(text);
+    return grammar;
+}
+
+static bool check_input(const struct options *options, struct mx_error *err) {
+    struct grammar *grammar = grammar_of_options(options, err);
+    if (!grammar) return false;
+    struct buffer text = {0}, out = {0};
+    bool ok = true;
+    if (options_flag(options, OPT_CHECK)) {
+        ok = read_standard_input(&text, err);
+        enum grammar_verdict verdict = ok ? verdict_of(grammar, text.data, text.length, err) : GRAMMAR_REJECT;
+        ok = ok && !err->code;
+        if (ok) ok = buffer_printf(&out, "%s\n", grammar_verdict_name(verdict)) || error_memory(err, "output");
+        if (ok) ok = !command_print(&out) || error_set(err, ERROR_IO, "standard output cannot be written");
+    }
+    buffer_free(&text);
+    buffer_free(&out);
+    grammar_destroy(grammar);
+    return ok;
+}
+
+int command_grammar(const struct options *options) {
+    struct mx_error err = {0};
+    bool ok = options_flag(options, OPT_JSONL) ? for_each_json_line(check_line, (void *)(uintptr_t)options, &err)
+                                               : check_input(options, &err);
+    return ok ? 0 : command_fail(&err);
+}

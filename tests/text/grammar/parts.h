@@ -1,0 +1,14 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef MLXCEL_TESTS_TEXT_GRAMMAR_PARTS_H
+#define MLXCEL_TESTS_TEXT_GRAMMAR_PARTS_H
+
+#include "text/grammar.h"
+
+/* The verdict on a whole text; GRAMMAR_REJECT and a note when the grammar gave up. */
+enum grammar_verdict verdict_on(struct grammar *grammar, const char *text, size_t length);
+
+void test_own_cases(void);
+void test_limits(void);
+void test_published_cases(const char *shared);
+
+#endif
