@@ -108,8 +108,7 @@ static bool is_hashable(struct jv v) {
     return true;
 }
 
-/* The item at an index, which may count from the end; false when there is none. */
-static bool item_at(struct jinja_run *run, struct jv object, int64_t index, bool *found, struct jv *result) {
+bool jinja_item_at(struct jinja_run *run, struct jv object, int64_t index, bool *found, struct jv *result) {
     int64_t n;
     bool has_length;
     if (!jinja_length(run, object, &n, &has_length)) return false;
@@ -151,7 +150,7 @@ static bool own_item(struct jinja_run *run, struct jv object, struct jv key, boo
             *found = true;
             return jinja_getslice(run, object, key.slice->start, key.slice->stop, key.slice->step, result);
         }
-        return !jv_is_small(key) || item_at(run, object, jv_small(key), found, result);
+        return !jv_is_small(key) || jinja_item_at(run, object, jv_small(key), found, result);
     case JV_SELF: {
         const struct jinja_block *b = key.type == JV_STRING ? find_block(run, key.text) : NULL;
         *found = b != NULL;

@@ -11,6 +11,9 @@ bool jinja_getattr(struct jinja_run *run, struct jv object, const struct name *n
 bool jinja_getattr_text(struct jinja_run *run, struct jv object, struct jinja_text *name, struct jv *result);
 /* object[key]: an item, else the attribute of that name, else undefined. */
 bool jinja_getitem(struct jinja_run *run, struct jv object, struct jv key, struct jv *result);
+/* The item of a sequence, text, range or bytes at an index, which may count from the end; *found is false when there is
+ * none. */
+bool jinja_item_at(struct jinja_run *run, struct jv object, int64_t index, bool *found, struct jv *result);
 /* True when the object has this attribute itself, whether safe or not. */
 bool jinja_has_attribute(struct jinja_run *run, struct jv object, struct jinja_text *name);
 /* object[start:stop:step], parts None where they are left out. */

@@ -93,6 +93,8 @@ bool jinja_parse(struct compiler *c, struct nodes *body);
 bool jinja_resolve(struct compiler *c);
 /* Replaces the constant parts of an expression by their values. */
 bool jinja_fold(struct compiler *c, struct node *node);
+/* What is printed is text already where it is constant, even if the value has no literal form: an undefined one. */
+void jinja_fold_output(struct compiler *c, struct node *node);
 
 /* ---- between the two halves of the parser ---- */
 

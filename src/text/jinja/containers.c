@@ -133,6 +133,7 @@ bool jinja_dict_update(struct jinja_run *run, struct jinja_dict *dict, struct jv
             if (!jinja_dict_set(run, dict, from.dict->entries[i].key, from.dict->entries[i].value)) return false;
         return true;
     }
+    if (from.type == JV_UNDEFINED) return jinja_fail_undefined(run, from.undefined);
     struct jinja_iterator *it = jinja_iterate(run, from);
     if (!it) return false;
     for (size_t number = 0;; number++) {

@@ -123,8 +123,14 @@ static bool eval_slice(struct jinja_run *run, struct jinja_env *env, const struc
 static bool eval_item(struct jinja_run *run, struct jinja_env *env, const struct node *n, struct jv *result) {
     struct jv object, key, parts[3];
     if (!jinja_eval(run, env, n->a, &object)) return false;
-    if (n->b->kind == NODE_SLICE)
-        return eval_slice(run, env, n->b, parts) && jinja_getslice(run, object, parts[0], parts[1], parts[2], result);
+    if (n->b->kind == NODE_SLICE) {
+        if (!eval_slice(run, env, n->b, parts)) return false;
+        if (jinja_getslice(run, object, parts[0], parts[1], parts[2], result)) return true;
+        /* As a constant it is looked up like any other item: what has no slices is undefined. */
+        if (!run->is_folding || run->failure->kind != JINJA_TYPE) return false;
+        jinja_failure_free(run->failure);
+        return jinja_undefined(run, object, jv_none(), result);
+    }
     return jinja_eval(run, env, n->b, &key) && jinja_getitem(run, object, key, result);
 }
 

@@ -43,10 +43,11 @@ JINJA_BUILTIN(filter_int) {
         if (isinf(self.real)) return jinja_raise(run, JINJA_OVERFLOW, "cannot convert float infinity to integer");
         return isnan(self.real) || truncated(run, self.real, result);
     }
-    if (self.type != JV_STRING) return true;
+    bool is_bytes = self.type == JV_BYTES && jinja_text_is_ascii(self.text);
+    if (self.type != JV_STRING && !is_bytes) return true;
     struct jv value;
     const struct jinja_text *text = self.text;
-    if (read_base(args->items[1], &base) && text->length <= 4300 &&
+    if (read_base(is_bytes ? jv_missing() : args->items[1], &base) && text->length <= 4300 &&
         !jinja_read_int(run, text->data, text->length, base, &is_number, &value))
         return false;
     if (is_number) return *result = value, true;
@@ -59,8 +60,8 @@ JINJA_BUILTIN(filter_float) {
     *result = args->items[0].type == JV_MISSING ? jv_float(0) : args->items[0];
     if (self.type == JV_UNDEFINED) return jinja_fail_undefined(run, self.undefined);
     if (jv_is_number(self)) return jinja_to_double(run, self, &real) && (*result = jv_float(real), true);
-    if (self.type == JV_STRING && jinja_read_float(run, self.text->data, self.text->length, &real))
-        *result = jv_float(real);
+    bool is_text = self.type == JV_STRING || (self.type == JV_BYTES && jinja_text_is_ascii(self.text));
+    if (is_text && jinja_read_float(run, self.text->data, self.text->length, &real)) *result = jv_float(real);
     return true;
 }
 

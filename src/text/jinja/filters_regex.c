@@ -64,7 +64,7 @@ struct urlizer {
     struct jinja_run *run;
     struct regex http, email;
     struct buffer attributes, out;
-    int64_t limit; /* of the shown address; -1 = none */
+    struct jv limit; /* of the shown address; absent = none */
     struct jinja_list *schemes;
 };
 
@@ -133,13 +133,14 @@ static size_t balance(struct span word, size_t middle, size_t tail) {
 }
 
 static bool shown(struct urlizer *u, struct span url) {
-    size_t at = 0;
-    int64_t n = 0;
-    while (u->limit >= 0 && at < url.length && n < u->limit) {
-        at += jinja_char_length(url.data + at);
-        n++;
-    }
-    if (u->limit < 0 || at == url.length) return put(u, url);
+    struct jinja_text text = {.data = url.data, .length = url.length, .n_chars = JINJA_UNCOUNTED};
+    int64_t n = (int64_t)jinja_text_count(&text), limit;
+    bool is_long = false;
+    if (!jinja_is_absent(u->limit) && !jinja_compare(u->run, OP_GT, jv_int(n), u->limit, &is_long)) return false;
+    if (!is_long) return put(u, url);
+    if (!jinja_index(u->run, u->limit, &limit)) return false;
+    if (limit < 0) limit = limit < -n ? 0 : n + limit;
+    size_t at = jinja_text_offset(&text, (size_t)limit);
     return put(u, (struct span){url.data, at}) && puts_out(u, "...");
 }
 
@@ -235,14 +236,14 @@ static bool read_schemes(struct urlizer *u, struct jv arg) {
 }
 
 JINJA_BUILTIN(filter_urlize) {
-    struct urlizer u = {.run = run, .limit = -1};
+    struct urlizer u = {.run = run, .limit = args->items[0]};
     bool nofollow = false;
     struct jv text;
-    bool ok = (jinja_is_absent(args->items[0]) || jinja_index(run, args->items[0], &u.limit)) &&
-              jinja_arg_truth(run, args->items[1], false, &nofollow) &&
+    bool ok = jinja_arg_truth(run, args->items[1], false, &nofollow) &&
               make_attributes(&u, args->items[3], nofollow, args->items[2]) && read_schemes(&u, args->items[4]) &&
               regex_init(run, &u.http, http_pattern, PCRE2_CASELESS) && regex_init(run, &u.email, email_pattern, 0) &&
-              jinja_escape(run, self, &text) && write_words(&u, text.text) && jinja_string_take(run, &u.out, 0, result);
+              jinja_escape(run, self, &text) && jinja_spend(run, text.text->length) && write_words(&u, text.text) &&
+              jinja_string_take(run, &u.out, 0, result);
     regex_free(&u.http);
     regex_free(&u.email);
     buffer_free(&u.attributes);
@@ -302,31 +303,31 @@ static bool write_line(struct wrapper *w, struct span line) {
     return jinja_put(w->run, &w->out, line.data, line.length);
 }
 
-/* The chunks of one paragraph lie in a row, so a line is a part of the text. */
+/* The chunks of one paragraph lie in a row, so a line is a part of the text. The steps, odd ones included, are those of
+ * textwrap.TextWrapper: only the last piece of a line is dropped when it is blank, also where that piece is empty. */
 static bool wrap_chunks(struct wrapper *w, struct span *chunks, size_t n) {
     size_t i = 0;
     bool is_first = true;
     while (i < n) {
         if (is_blank(chunks[i]) && !is_first) i++; /* a line does not begin with a blank, but the first may */
         int64_t used = 0;
-        size_t first = i;
-        while (i < n && used + chars_in(chunks[i]) <= w->width) used += chars_in(chunks[i++]);
-        struct span line = {first < n ? chunks[first].data : NULL, 0};
-        if (i > first) line.length = (size_t)(chunks[i - 1].data + chunks[i - 1].length - line.data);
-        if (i < n && chars_in(chunks[i]) > w->width) { /* longer than any line */
-            int64_t room = w->width - used < 1 ? 1 : w->width - used;
-            size_t cut = w->breaks_words ? cut_of(w, chunks[i], room) : i > first ? 0 : chunks[i].length;
-            line.length = cut ? (size_t)(chunks[i].data + cut - line.data) : line.length;
+        struct span line = {i < n ? chunks[i].data : NULL, 0}, last = {NULL, 0};
+        while (i < n && used + chars_in(chunks[i]) <= w->width) {
+            last = chunks[i];
+            line.length += last.length;
+            used += chars_in(chunks[i++]);
+        }
+        if (i < n && chars_in(chunks[i]) > w->width && (w->breaks_words || !last.data)) { /* longer than any line */
+            size_t cut = w->breaks_words ? cut_of(w, chunks[i], w->width - used) : chunks[i].length;
+            last = (struct span){chunks[i].data, cut};
+            line.length += cut;
             chunks[i].data += cut;
             chunks[i].length -= cut;
-            if (!chunks[i].length) i++;
+            if (!w->breaks_words) i++;
         }
         if (!jinja_spend(w->run, 1 + line.length / 8)) return false;
-        size_t last = i > first ? i - 1 : first; /* a blank at the end is dropped */
-        if (i > first && is_blank(chunks[last]) && chunks[last].length &&
-            chunks[last].data + chunks[last].length == line.data + line.length)
-            line.length -= chunks[last].length;
-        if (!line.length) continue;
+        if (last.data && is_blank(last)) line.length -= last.length;
+        if (!line.length && (!last.data || is_blank(last))) continue;
         is_first = false;
         if (!write_line(w, line)) return false;
     }
@@ -353,7 +354,8 @@ JINJA_BUILTIN(filter_wordwrap) {
     if (self.type == JV_UNDEFINED) return jinja_fail_undefined(run, self.undefined);
     if (self.type != JV_STRING)
         return jinja_raise(run, JINJA_ATTRIBUTE, "'%s' object has no attribute 'splitlines'", jinja_type_name(self));
-    if (!jinja_arg_int(run, args->items[0], 79, &w.width) ||
+    w.width = 79;
+    if ((args->items[0].type != JV_MISSING && !jinja_index(run, args->items[0], &w.width)) ||
         !jinja_arg_truth(run, args->items[1], true, &w.breaks_words) ||
         (!jinja_is_absent(args->items[2]) && !jinja_arg_text(run, args->items[2], &w.separator)) ||
         !jinja_arg_truth(run, args->items[3], true, &w.breaks_hyphens))

@@ -82,8 +82,9 @@ JINJA_BUILTIN(filter_random) {
 
 JINJA_BUILTIN(filter_attr) {
     struct jinja_text *name;
-    if (self.type == JV_UNDEFINED) return jinja_fail_undefined(run, self.undefined);
     if (!jinja_arg_text(run, args->items[0], &name)) return false;
+    bool is_internal = name->length > 1 && !memcmp(name->data, "__", 2); /* an undefined value has such attributes */
+    if (self.type == JV_UNDEFINED && !is_internal) return jinja_fail_undefined(run, self.undefined);
     if (jinja_has_attribute(run, self, name)) return jinja_getattr_text(run, self, name, result);
     return jinja_undefined(run, self, args->items[0], result);
 }
@@ -346,7 +347,7 @@ JINJA_BUILTIN(filter_tojson) {
         return false;
     if (!jinja_is_absent(args->items[1])) {
         options.item_separator = &comma;
-        if (!read_indent(run, args->items[1], &options)) return false;
+        if (self.type != JV_STRING && !read_indent(run, args->items[1], &options)) return false;
     }
     if (!jinja_is_absent(args->items[2]) && !read_separators(run, args->items[2], &options)) return false;
     bool ok = jinja_print_json(run, self, &options, &out) && jinja_string_take(run, &out, 0, result);

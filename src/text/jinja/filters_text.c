@@ -90,7 +90,7 @@ JINJA_BUILTIN(filter_center) {
 JINJA_BUILTIN(filter_replace) {
     struct jv old = args->items[0], new = args->items[1];
     int64_t count = -1;
-    if (!jinja_is_absent(args->items[2]) && !jinja_index(run, args->items[2], &count)) return false;
+    if (!jinja_is_absent(args->items[2]) && !jinja_size(run, args->items[2], &count)) return false;
     if (!run->autoescape)
         return jinja_to_str(run, self, &self) && jinja_to_str(run, old, &old) && jinja_to_str(run, new, &new) &&
                jinja_replace(run, self, old.text, new.text, count, result);
@@ -164,23 +164,31 @@ static bool join_end(struct jinja_run *run, struct jv text, struct jv end, struc
     return jinja_arithmetic(run, OP_ADD, text, end, result);
 }
 
+/* len(v) or a TypeError. */
+static bool length_of(struct jinja_run *run, struct jv v, int64_t *n) {
+    bool has_length;
+    if (!jinja_length(run, v, n, &has_length)) return false;
+    return has_length || jinja_raise(run, JINJA_TYPE, "object of type '%s' has no len()", jinja_type_name(v));
+}
+
 JINJA_BUILTIN(filter_truncate) {
-    struct jv end = args->items[2];
-    int64_t length, leeway = 5, n, end_length;
-    bool kills_words, has_length;
-    if (!jinja_arg_int(run, args->items[0], 255, &length) ||
-        !jinja_arg_truth(run, args->items[1], false, &kills_words) ||
-        (end.type == JV_MISSING && !jinja_literal(run, "...", &end)) ||
-        (!jinja_is_absent(args->items[3]) && !jinja_index(run, args->items[3], &leeway)))
+    struct jv end = args->items[2], limit = args->items[0], leeway = args->items[3], most;
+    int64_t n, end_length, length;
+    bool kills_words, is_long_enough, is_positive, fits;
+    if (limit.type == JV_MISSING) limit = jv_int(255);
+    if (jinja_is_absent(leeway)) leeway = jv_int(5);
+    if (!jinja_arg_truth(run, args->items[1], false, &kills_words) ||
+        (end.type == JV_MISSING && !jinja_literal(run, "...", &end)) || !length_of(run, end, &end_length) ||
+        !jinja_compare(run, OP_GE, limit, jv_int(end_length), &is_long_enough) ||
+        !jinja_compare(run, OP_GE, leeway, jv_int(0), &is_positive))
         return false;
-    if (!jinja_length(run, end, &end_length, &has_length)) return false;
-    if (!has_length) return jinja_raise(run, JINJA_TYPE, "object of type '%s' has no len()", jinja_type_name(end));
-    if (length < end_length || leeway < 0)
-        return jinja_raise(run, JINJA_ASSERTION, "expected length >= %lld, got %lld", (long long)end_length,
-                           (long long)length);
-    if (!jinja_length(run, self, &n, &has_length)) return false;
-    if (!has_length) return jinja_raise(run, JINJA_TYPE, "object of type '%s' has no len()", jinja_type_name(self));
-    if (length > INT64_MAX - leeway || n <= length + leeway) return *result = self, true;
+    if (!is_long_enough || !is_positive)
+        return jinja_raise(run, JINJA_ASSERTION, "expected length >= %lld and leeway >= 0", (long long)end_length);
+    if (!length_of(run, self, &n) || !jinja_arithmetic(run, OP_ADD, limit, leeway, &most) ||
+        !jinja_compare(run, OP_LE, jv_int(n), most, &fits))
+        return false;
+    if (fits) return *result = self, true;
+    if (!jinja_index(run, limit, &length)) return false;
     if (self.type != JV_STRING)
         return jinja_raise(run, JINJA_TYPE, "'%s' object cannot be truncated", jinja_type_name(self));
     struct jv cut;

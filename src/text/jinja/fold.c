@@ -4,6 +4,7 @@
 #include "text/jinja/compiler.h"
 
 #include "text/jinja/eval.h"
+#include "text/jinja/print.h"
 #include "text/jinja/symbols.h"
 #include "text/jinja/text.h"
 
@@ -49,7 +50,7 @@ static bool is_foldable(const struct node *n) {
 }
 
 /* Computes n; leaves it as it is when that fails for whatever reason. */
-static void try_constant(struct compiler *c, struct node *n) {
+static void try_constant(struct compiler *c, struct node *n, bool as_text) {
     struct jinja_run *run = &c->run;
     struct jinja_failure *failure = run->failure, ignored = {0};
     uint64_t steps = run->steps_left;
@@ -61,7 +62,8 @@ static void try_constant(struct compiler *c, struct node *n) {
     run->autoescape = c->autoescape;
     uint64_t before = run->steps_left;
     int depth = run->depth;
-    if (jinja_eval(run, NULL, n, &value) && freeze(c, &value, 0, &bytes)) {
+    if (jinja_eval(run, NULL, n, &value) && (!as_text || jinja_to_str(run, value, &value)) &&
+        freeze(c, &value, 0, &bytes)) {
         struct node *next = n->next;
         *n = (struct node){.kind = NODE_CONST, .line = n->line, .next = next, .is_folded = true, .value = value};
     }
@@ -80,7 +82,7 @@ static bool fold(struct compiler *c, struct node *n) {
     if (n->kind == NODE_TEST) n->builtin = jinja_find_test(&n->callee->text);
     if (!jinja_each_child(n, fold_child, c)) return false;
     n->is_folded = true;
-    if (is_foldable(n)) try_constant(c, n);
+    if (is_foldable(n)) try_constant(c, n, false);
     return true;
 }
 
@@ -89,4 +91,9 @@ static bool fold_child(void *context, struct node *child) { return fold(context,
 bool jinja_fold(struct compiler *c, struct node *n) {
     bool starts = is_foldable(n) && n->kind != NODE_TUPLE && n->kind != NODE_LIST && n->kind != NODE_DICT;
     return (!starts && n->kind != NODE_CALL) || fold(c, n);
+}
+
+void jinja_fold_output(struct compiler *c, struct node *n) {
+    bool is_plain = n->kind == NODE_CONST || n->kind == NODE_NAME || n->kind == NODE_CALL;
+    if (!is_plain && !c->autoescape && !c->is_volatile) try_constant(c, n, true);
 }

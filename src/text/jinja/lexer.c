@@ -95,6 +95,9 @@ static bool emit_data(struct lexer *l, const char *tag, bool is_variable) {
 }
 
 static bool lex_comment(struct lexer *l) {
+    const char *body = l->at + 2;
+    if (body < l->end && (*body == '-' || *body == '+')) body++;
+    if (body == l->end) return advance(l, l->end), true; /* jinja2 looks for an end only where text is left */
     for (const char *at = l->at + 2; at < l->end; at++) {
         const char *after = *at == '#' || *at == '-' || *at == '+' ? after_block_end(l, at, '#') : NULL;
         /* The sign of the opening may not serve as the sign of the end, but "{#-#}" closes by its own "#}". */
@@ -108,6 +111,7 @@ static bool lex_comment(struct lexer *l) {
 
 /* At the body of a raw block, behind its "%}". */
 static bool lex_raw(struct lexer *l) {
+    if (l->at == l->end) return true;
     for (const char *at = l->at; (at = memchr(at, '{', (size_t)(l->end - at))); at++) {
         if (!starts_with(l, at, "{%")) continue;
         const char *word = after_word(l, at, "endraw"), *after = word ? after_block_end(l, word, '%') : NULL;

@@ -133,7 +133,7 @@ bool jinja_unescape(struct jinja_run *run, struct jv text, struct jv *result) {
 static bool without_tags(struct jinja_run *run, const char *data, size_t length, struct buffer *out) {
     size_t at = 0, start;
     while ((start = jinja_find(data, at, length, "<", 1)) != SIZE_MAX) {
-        bool is_comment = jinja_find(data, start, length, "<!--", 4) == start;
+        bool is_comment = length - start >= 4 && !memcmp(data + start, "<!--", 4);
         size_t end = is_comment ? jinja_find(data, start + 4 < length ? start + 4 : length, length, "-->", 3)
                                 : jinja_find(data, start, length, ">", 1);
         if (end == SIZE_MAX) break;

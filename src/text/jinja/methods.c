@@ -64,7 +64,7 @@ bool jinja_arg_text(struct jinja_run *run, struct jv arg, struct jinja_text **te
 
 bool jinja_arg_int(struct jinja_run *run, struct jv arg, int64_t fallback, int64_t *value) {
     *value = fallback;
-    return arg.type == JV_MISSING || jinja_index(run, arg, value);
+    return arg.type == JV_MISSING || jinja_size(run, arg, value);
 }
 
 bool jinja_arg_truth(struct jinja_run *run, struct jv arg, bool fallback, bool *value) {
@@ -151,8 +151,9 @@ static size_t bound(int64_t index, size_t n) {
 }
 
 JINJA_BUILTIN(list_index) {
-    int64_t from, to;
-    if (!jinja_arg_int(run, args->items[1], 0, &from) || !jinja_arg_int(run, args->items[2], INT64_MAX, &to))
+    int64_t from = 0, to = INT64_MAX;
+    if ((args->items[1].type != JV_MISSING && !jinja_index(run, args->items[1], &from)) ||
+        (args->items[2].type != JV_MISSING && !jinja_index(run, args->items[2], &to)))
         return false;
     for (size_t i = bound(from, self.list->n), end = bound(to, self.list->n); i < end; i++) {
         bool is_equal;

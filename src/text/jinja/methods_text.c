@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The methods of strings. */
+#include "text/jinja/attribute.h"
 #include "text/jinja/builtins.h"
 
 #include "text/jinja/format.h"
@@ -135,7 +136,7 @@ static bool read_window(struct jinja_run *run, struct jinja_text *text, struct j
     if (w->is_empty) from = to;
     w->from = jinja_text_offset(text, (size_t)from);
     w->to = jinja_text_offset(text, (size_t)to);
-    return jinja_spend_bytes(run, text->length);
+    return jinja_spend_search(run, text->length);
 }
 
 /* Place of the first or last occurrence as an index, -1 when there is none. */
@@ -269,7 +270,7 @@ static bool partition(struct jinja_run *run, struct jv self, const struct jinja_
                         : jinja_find(self.text->data, 0, length, sep->data, sep->length);
     bool is_found = found != SIZE_MAX;
     size_t from = is_found ? found : last ? 0 : length, to = is_found ? found + sep->length : from;
-    if (!jinja_spend_bytes(run, length) || !jinja_text_part(run, self.text, 0, from, &parts[0]) ||
+    if (!jinja_spend_search(run, length) || !jinja_text_part(run, self.text, 0, from, &parts[0]) ||
         !jinja_text_part(run, self.text, from, to, &parts[1]) ||
         !jinja_text_part(run, self.text, to, length, &parts[2]))
         return false;
@@ -351,7 +352,7 @@ static bool justify(struct jinja_run *run, struct jv self, const struct jinja_ar
                     struct jv *result) {
     struct jinja_text *fill;
     int64_t width, n = (int64_t)jinja_text_count(self.text);
-    if (!jinja_index(run, args->items[0], &width) || !read_fill(run, self, args->items[1], &fill)) return false;
+    if (!jinja_size(run, args->items[0], &width) || !read_fill(run, self, args->items[1], &fill)) return false;
     int64_t room = width > n ? width - n : 0;
     return jinja_pad(run, self, to_right ? room : 0, to_right ? 0 : room, fill->data, fill->length, result);
 }
@@ -363,13 +364,13 @@ JINJA_BUILTIN(str_rjust) { return justify(run, self, args, true, result); }
 JINJA_BUILTIN(str_center) {
     struct jinja_text *fill;
     int64_t width;
-    if (!jinja_index(run, args->items[0], &width) || !read_fill(run, self, args->items[1], &fill)) return false;
+    if (!jinja_size(run, args->items[0], &width) || !read_fill(run, self, args->items[1], &fill)) return false;
     return jinja_center(run, self, width, fill->data, fill->length, result);
 }
 
 JINJA_BUILTIN(str_zfill) {
     int64_t width, n = (int64_t)jinja_text_count(self.text);
-    if (!jinja_index(run, args->items[0], &width)) return false;
+    if (!jinja_size(run, args->items[0], &width)) return false;
     struct jv rest = self;
     bool has_sign = self.text->length && (*self.text->data == '+' || *self.text->data == '-');
     if (has_sign && width > n && !jinja_text_part(run, self.text, 1, self.text->length, &rest)) return false;
@@ -409,9 +410,27 @@ JINJA_BUILTIN(str_format) { return jinja_format(run, self, args, NULL, result); 
 
 JINJA_BUILTIN(str_format_map) {
     static const struct jinja_args none;
-    if (args->items[0].type == JV_UNDEFINED) return jinja_fail_undefined(run, args->items[0].undefined);
-    if (args->items[0].type != JV_DICT) return jinja_raise(run, JINJA_TYPE, "format_map() needs a mapping");
-    return jinja_format(run, self, &none, args->items[0].dict, result);
+    bool is_dict = args->items[0].type == JV_DICT; /* anything else fails when a field is looked up, not before */
+    return jinja_format(run, self, &none, is_dict ? args->items[0].dict : NULL, result);
+}
+
+/* What is not ASCII is left out or becomes a question mark. */
+static bool encode_ascii(struct jinja_run *run, const struct jinja_text *text, struct jv errors, struct jv *result) {
+    struct jinja_text *how = NULL;
+    struct buffer out = {0};
+    if (errors.type != JV_MISSING && !jinja_arg_text(run, errors, &how)) return false;
+    bool replaces = how && jinja_text_is(how, "replace"), ok = true;
+    if (!how || (!replaces && !jinja_text_is(how, "ignore")))
+        return jinja_raise(run, "UnicodeEncodeError", "'ascii' codec can't encode the text");
+    for (size_t at = 0; at < text->length && ok;) {
+        char c = (char)jinja_next_char(text->data, &at);
+        bool is_ascii = at && (unsigned char)text->data[at - 1] < 0x80;
+        if (is_ascii || replaces) ok = jinja_put(run, &out, is_ascii ? &c : "?", 1);
+    }
+    ok = ok && jinja_string_take(run, &out, 0, result);
+    buffer_free(&out);
+    if (ok) *result = jv_object(JV_BYTES, result->text);
+    return ok;
 }
 
 JINJA_BUILTIN(str_encode) {
@@ -422,8 +441,7 @@ JINJA_BUILTIN(str_encode) {
     bool is_known = !encoding || is_ascii_name;
     for (size_t i = 0; i < sizeof known / sizeof *known && !is_known; i++) is_known = jinja_text_is(encoding, known[i]);
     if (!is_known) return jinja_raise(run, "LookupError", "unknown encoding");
-    if (is_ascii_name && !jinja_text_is_ascii(self.text))
-        return jinja_raise(run, "UnicodeEncodeError", "'ascii' codec can't encode the text");
+    if (is_ascii_name && !jinja_text_is_ascii(self.text)) return encode_ascii(run, self.text, args->items[1], result);
     return *result = jv_object(JV_BYTES, self.text), true;
 }
 
@@ -431,6 +449,13 @@ JINJA_BUILTIN(str_encode) {
 
 static bool map_char(struct jinja_run *run, struct jv table, uint32_t c, struct jv *with) {
     struct jinja_entry *e;
+    bool found;
+    if (table.type == JV_UNDEFINED) return jinja_fail_undefined(run, table.undefined);
+    if (table.type == JV_STRING || table.type == JV_BYTES || table.type == JV_RANGE || jv_is_sequence(table)) {
+        if (!jinja_item_at(run, table, c, &found, with)) return false;
+        if (!found) *with = jv_int(c);
+        return true;
+    }
     if (table.type != JV_DICT) return jinja_raise(run, JINJA_TYPE, "'%s' object is no table", jinja_type_name(table));
     if (!jinja_dict_find(run, table.dict, jv_int(c), &e)) return false;
     *with = e ? e->value : jv_int(c);

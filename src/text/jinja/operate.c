@@ -141,6 +141,11 @@ bool jinja_index(struct jinja_run *run, struct jv v, int64_t *index) {
     return jinja_raise(run, JINJA_TYPE, "'%s' object cannot be interpreted as an integer", jinja_type_name(v));
 }
 
+bool jinja_size(struct jinja_run *run, struct jv v, int64_t *size) {
+    if (v.type == JV_BIG) return jinja_raise(run, JINJA_OVERFLOW, "Python int too large to convert to C ssize_t");
+    return jinja_index(run, v, size);
+}
+
 /* ---- equality ---- */
 
 int jinja_compare_numbers(struct jv a, struct jv b) {
@@ -359,7 +364,7 @@ bool jinja_contains(struct jinja_run *run, struct jv container, struct jv item, 
                                jinja_type_name(item));
         *is_in =
             jinja_find(container.text->data, 0, container.text->length, item.text->data, item.text->length) != SIZE_MAX;
-        return jinja_spend_bytes(run, container.text->length);
+        return jinja_spend_search(run, container.text->length);
     case JV_LIST:
     case JV_TUPLE:
         *is_in = false;
@@ -375,6 +380,15 @@ bool jinja_contains(struct jinja_run *run, struct jv container, struct jv item, 
         if (!jinja_dict_find(run, container.view->dict, item, &entry)) return false;
         *is_in = entry != NULL;
         return true;
+    case JV_BYTES:
+        if (item.type == JV_BYTES) {
+            const struct jinja_text *text = container.text;
+            *is_in = jinja_find(text->data, 0, text->length, item.text->data, item.text->length) != SIZE_MAX;
+            return true;
+        }
+        if (!jv_is_small(item))
+            return jinja_raise(run, JINJA_TYPE, "a bytes-like object is required, not '%s'", jinja_type_name(item));
+        return contains_by_walking(run, container, item, is_in);
     default: return contains_by_walking(run, container, item, is_in);
     }
 }

@@ -40,6 +40,8 @@ bool jinja_undefined(struct jinja_run *run, struct jv object, struct jv name, st
 bool jinja_undefined_hint(struct jinja_run *run, const char *hint, struct jv *result);
 /* An integer argument: int or bool; otherwise a TypeError. Integers beyond 64 bits are cut to the nearest. */
 bool jinja_index(struct jinja_run *run, struct jv v, int64_t *index);
+/* The same where Python refuses what does not fit. */
+bool jinja_size(struct jinja_run *run, struct jv v, int64_t *size);
 
 /* ---- dicts ---- */
 

@@ -5,6 +5,7 @@
 #include "text/jinja/print.h"
 #include "text/jinja/sort.h"
 #include "text/jinja/text.h"
+#include "text/jinja/unicode.h"
 
 #define WIDTH 80
 
@@ -26,7 +27,7 @@ static bool print_items(struct jinja_run *run, const struct jinja_list *list, in
 /* repr with sorted dicts, in one line. */
 static bool print_sorted(struct jinja_run *run, struct jv v, int depth, struct buffer *out) {
     if (depth > JINJA_MAX_NESTING) return jinja_raise(run, JINJA_LIMIT, "values are nested too deeply");
-    if (jv_is_sequence(v)) {
+    if (jv_is_sequence(v) && !v.is_markup) { /* a group of groupby has a repr of its own, which does not sort */
         bool is_list = v.type == JV_LIST;
         return jinja_puts(run, out, is_list ? "[" : "(") && print_items(run, v.list, depth, out) &&
                jinja_puts(run, out,
@@ -87,6 +88,80 @@ static bool print_dict(struct jinja_run *run, struct jv v, int64_t indent, int64
     return jinja_puts(run, out, "}");
 }
 
+/* ---- long texts: a literal a line, cut behind white space ---- */
+
+struct text_printer {
+    struct jinja_run *run;
+    struct buffer *out;
+    int64_t indent;
+    size_t n_pieces;
+};
+
+/* Characters of repr(text[from .. to)). */
+static bool repr_width(struct text_printer *p, const struct jinja_text *text, size_t from, size_t to, int64_t *width) {
+    struct jv part;
+    size_t start = p->out->length;
+    if (!jinja_text_part(p->run, text, from, to, &part) || !jinja_print_repr(p->run, part, p->out)) return false;
+    struct jinja_text repr = {
+        .data = p->out->data + start, .length = p->out->length - start, .n_chars = JINJA_UNCOUNTED};
+    *width = (int64_t)jinja_text_count(&repr);
+    p->out->length = start;
+    return true;
+}
+
+static bool put_piece(struct text_printer *p, const struct jinja_text *text, size_t from, size_t to) {
+    struct jv part;
+    if (p->n_pieces++ && !jinja_puts(p->run, p->out, "\n")) return false;
+    for (int64_t i = 0; p->n_pieces > 1 && i < p->indent; i++)
+        if (!jinja_puts(p->run, p->out, " ")) return false;
+    return jinja_text_part(p->run, text, from, to, &part) && jinja_print_repr(p->run, part, p->out);
+}
+
+/* A word and the white space behind it. */
+static size_t next_word(const struct jinja_text *text, size_t at) {
+    bool in_space = false;
+    while (at < text->length) {
+        size_t next = at;
+        bool is_space = jinja_is_space(jinja_next_char(text->data, &next));
+        if (in_space && !is_space) break;
+        in_space = is_space;
+        at = next;
+    }
+    return at;
+}
+
+/* One line of the text; is_last: `allowance` characters follow it. */
+static bool print_line(struct text_printer *p, const struct jinja_text *line, bool is_last, int64_t allowance) {
+    int64_t width, room = WIDTH - p->indent;
+    if (!repr_width(p, line, 0, line->length, &width)) return false;
+    if (width <= room - (is_last ? allowance : 0)) return put_piece(p, line, 0, line->length);
+    size_t from = 0, at = 0;
+    while (at < line->length) {
+        size_t end = next_word(line, at);
+        if (end == line->length && is_last) room -= allowance;
+        if (!repr_width(p, line, from, end, &width)) return false;
+        if (width > room) {
+            if (at > from && !put_piece(p, line, from, at)) return false;
+            from = at;
+        }
+        at = end;
+    }
+    return from == at || put_piece(p, line, from, at);
+}
+
+static bool print_text(struct jinja_run *run, struct jv v, int64_t indent, int64_t allowance, bool is_top,
+                       struct buffer *out) {
+    struct text_printer p = {.run = run, .out = out, .indent = indent + is_top};
+    struct jinja_list *lines = jinja_splitlines(run, v, true);
+    size_t start = out->length;
+    if (!lines || (is_top && !jinja_puts(run, out, "("))) return false;
+    for (size_t i = 0; i < lines->n; i++)
+        if (!print_line(&p, lines->items[i].text, i + 1 == lines->n, allowance + is_top)) return false;
+    if (p.n_pieces > 1) return !is_top || jinja_puts(run, out, ")");
+    out->length = start; /* in one piece after all */
+    return jinja_print_repr(run, v, out);
+}
+
 static bool print_value(struct jinja_run *run, struct jv v, int64_t indent, int64_t allowance, int depth,
                         struct buffer *out) {
     size_t start = out->length;
@@ -94,11 +169,13 @@ static bool print_value(struct jinja_run *run, struct jv v, int64_t indent, int6
         return jinja_raise(run, JINJA_LIMIT, "values are nested too deeply");
     bool ok = print_sorted(run, v, depth, out);
     struct jinja_text line = {.data = out->data + start, .length = out->length - start, .n_chars = JINJA_UNCOUNTED};
-    bool is_container = (jv_is_sequence(v) && v.list->n) || (v.type == JV_DICT && v.dict->n);
-    if (ok && is_container && (int64_t)jinja_text_count(&line) > WIDTH - indent - allowance) {
+    bool is_container = (jv_is_sequence(v) && v.list->n && !v.is_markup) || (v.type == JV_DICT && v.dict->n);
+    bool is_text = v.type == JV_STRING && v.text->length && !v.is_markup;
+    if (ok && (is_container || is_text) && (int64_t)jinja_text_count(&line) > WIDTH - indent - allowance) {
         out->length = start;
-        ok = v.type == JV_DICT ? print_dict(run, v, indent, allowance, depth + 1, out)
-                               : print_list(run, v, indent, allowance, depth + 1, out);
+        ok = is_text             ? print_text(run, v, indent, allowance, depth == 0, out)
+             : v.type == JV_DICT ? print_dict(run, v, indent, allowance, depth + 1, out)
+                                 : print_list(run, v, indent, allowance, depth + 1, out);
     }
     run->depth--;
     return ok;

@@ -451,8 +451,11 @@ static bool emit_if(struct compiler *c, const struct frame *f, struct node *n) {
 
 static bool emit_output(struct compiler *c, const struct frame *f, struct node *n) {
     n->escape = (uint8_t)escape_mode(c);
-    for (struct node *child = n->items.first; child; child = child->next)
-        if (child->kind != NODE_DATA && !emit_expression(c, f, child)) return false;
+    for (struct node *child = n->items.first; child; child = child->next) {
+        if (child->kind == NODE_DATA) continue;
+        if (!emit_expression(c, f, child)) return false;
+        jinja_fold_output(c, child);
+    }
     return true;
 }
 

@@ -59,6 +59,8 @@ static inline bool jinja_step(struct jinja_run *run) {
 }
 /* Steps for work on n bytes or n items. */
 static inline bool jinja_spend_bytes(struct jinja_run *run, size_t n) { return jinja_spend(run, n / 64 + 1); }
+/* The same for a search, which takes up to four times as long a byte. */
+static inline bool jinja_spend_search(struct jinja_run *run, size_t n) { return jinja_spend(run, n / 16 + 1); }
 
 /* Memory of the rendering, uninitialised; NULL with the failure set. */
 void *jinja_alloc(struct jinja_run *run, size_t n, size_t size);

@@ -16,12 +16,31 @@ static bool finish(struct jinja_run *run, struct buffer *out, bool ok, struct jv
 
 static bool is_cased(uint32_t c) { return jinja_is_upper(c) || jinja_is_lower(c) || jinja_is_title(c); }
 
+/* Upper or lower case of ASCII letters alone. */
+static bool change_ascii_case(struct jinja_run *run, bool to_upper, struct jv text, struct jv *result) {
+    size_t length = text.text->length;
+    const char *data = text.text->data;
+    char *out = jinja_alloc(run, length + 1, 1);
+    if (!out || !jinja_spend_bytes(run, length)) return false;
+    char first = to_upper ? 'a' : 'A';
+    for (size_t i = 0; i < length; i++) {
+        bool changes = (unsigned char)(data[i] - first) < 26;
+        out[i] = (char)(changes ? data[i] ^ 0x20 : data[i]);
+    }
+    out[length] = '\0';
+    if (!jinja_borrowed(run, out, length, result)) return false;
+    result->is_markup = text.is_markup;
+    return true;
+}
+
 bool jinja_change_case(struct jinja_run *run, enum jinja_case to, struct jv text, struct jv *result) {
     const char *data = text.text->data;
     size_t length = text.text->length;
     struct buffer out = {0};
     bool in_word = false;
-    if (!jinja_spend_bytes(run, length * 4)) return false;
+    if ((to == JINJA_UPPER || to == JINJA_LOWER) && jinja_text_is_ascii(text.text))
+        return change_ascii_case(run, to == JINJA_UPPER, text, result);
+    if (!jinja_spend(run, length / 4 + 1)) return false;
     for (size_t at = 0; at < length;) {
         size_t start = at;
         uint32_t c = jinja_next_char(data, &at);
@@ -94,7 +113,7 @@ bool jinja_replace(struct jinja_run *run, struct jv text, const struct jinja_tex
     const char *data = text.text->data;
     size_t length = text.text->length, at = 0, found;
     struct buffer out = {0};
-    bool ok = jinja_spend_bytes(run, length);
+    bool ok = jinja_spend_search(run, length);
     if (!old->length) return finish(run, &out, ok && interleave(run, text, new, count, &out), text, result);
     for (; ok && count != 0 && (found = jinja_find(data, at, length, old->data, old->length)) != SIZE_MAX; count--) {
         ok = jinja_put(run, &out, data + at, found - at) && jinja_put(run, &out, new->data, new->length);
@@ -184,7 +203,7 @@ static bool split_at(struct jinja_run *run, struct jv text, const struct jinja_t
 struct jinja_list *jinja_split(struct jinja_run *run, struct jv text, const struct jinja_text *separator,
                                int64_t max_splits, bool from_right) {
     struct jinja_list *list = jinja_list_new(run, 0);
-    if (!list || !jinja_spend_bytes(run, text.text->length)) return NULL;
+    if (!list || !jinja_spend_search(run, text.text->length)) return NULL;
     if (separator && !separator->length) {
         jinja_raise(run, JINJA_VALUE, "empty separator");
         return NULL;

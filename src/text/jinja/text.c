@@ -153,8 +153,35 @@ size_t jinja_find(const char *haystack, size_t from, size_t to, const char *need
     return found ? (size_t)(found - haystack) : SIZE_MAX;
 }
 
+#define HASH_PRIME (((uint64_t)1 << 61) - 1)
+
+static uint64_t hash_step(uint64_t hash, uint64_t factor, uint64_t add) {
+    unsigned __int128 x = (unsigned __int128)hash * factor + add;
+    uint64_t folded = (uint64_t)(x & HASH_PRIME) + (uint64_t)(x >> 61);
+    return folded >= HASH_PRIME ? folded - HASH_PRIME : folded;
+}
+
+/* Compares hashes of windows, from the end to the start: linear even where every window begins like the needle. */
+static size_t find_last_long(const char *haystack, size_t from, size_t to, const char *needle, size_t length) {
+    const uint64_t base = 0x1b873593cc9e2d51u % HASH_PRIME;
+    uint64_t wanted = 0, hash = 0, power = 1; /* base^(length - 1) */
+    size_t at = to - length;
+    for (size_t i = length; i-- > 0;) {
+        wanted = hash_step(wanted, base, (unsigned char)needle[i]);
+        hash = hash_step(hash, base, (unsigned char)haystack[at + i]);
+        if (i) power = hash_step(power, base, 0);
+    }
+    for (;; at--) {
+        if (hash == wanted && !memcmp(haystack + at, needle, length)) return at;
+        if (at == from) return SIZE_MAX;
+        uint64_t gone = hash_step(power, (unsigned char)haystack[at + length - 1], 0);
+        hash = hash_step(hash + HASH_PRIME - gone, base, (unsigned char)haystack[at - 1]);
+    }
+}
+
 size_t jinja_find_last(const char *haystack, size_t from, size_t to, const char *needle, size_t length) {
     if (from > to || length > to - from) return SIZE_MAX;
+    if (length > 16) return find_last_long(haystack, from, to, needle, length);
     for (size_t at = to - length + 1; at-- > from;)
         if (!length || (haystack[at] == *needle && !memcmp(haystack + at, needle, length))) return at;
     return SIZE_MAX;
