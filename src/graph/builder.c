@@ -180,6 +180,14 @@ struct value b_mix(struct builder *b, struct value x, struct value coefficients,
     return op.out;
 }
 
+struct value b_spread(struct builder *b, struct value x, const struct weight *factors) {
+    if (b->failed) return value_none();
+    struct op op = {
+        .kind = OP_SPREAD, .in = {x}, .weight = factors, .out = value_like(b, x, factors->n_cols * x.width)};
+    b_op(b, op);
+    return op.out;
+}
+
 struct value b_threshold(struct builder *b, struct value x, double factor) {
     return simple_op(b, (struct op){.kind = OP_THRESHOLD, .factor = (float)factor}, x, value_none());
 }
@@ -349,11 +357,12 @@ void graph_free(struct graph *g) {
 
 const char *op_kind_name(enum op_kind kind) {
     static const char *const names[N_OP_KINDS] = {
-        "embed", "rope_table",  "norm",       "add",      "multiply",     "weigh",     "scale",         "unary",
-        "gated", "softcap",     "clip",       "position", "mix",          "threshold", "match_rms",     "select",
-        "tap",   "route",       "combine",    "matmul",   "matmul_gated", "experts",   "experts_gated", "head_norm",
-        "rope",  "cache_write", "attend",     "conv",     "mamba2",       "mamba1",    "lru",           "dplr",
-        "delta", "head_gated",  "head_scale", "heads"};
+        "embed",        "rope_table", "norm",          "add",       "multiply", "weigh",       "scale",
+        "unary",        "gated",      "softcap",       "clip",      "position", "mix",         "spread",
+        "threshold",    "match_rms",  "select",        "tap",       "route",    "combine",     "matmul",
+        "matmul_gated", "experts",    "experts_gated", "head_norm", "rope",     "cache_write", "attend",
+        "conv",         "mamba2",     "mamba1",        "lru",       "dplr",     "delta",       "head_gated",
+        "head_scale",   "heads"};
     return names[kind];
 }
 

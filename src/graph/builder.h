@@ -65,6 +65,8 @@ struct value b_weigh(struct builder *b, struct value x, const struct weight *wei
 /* n_streams results side by side: residual + coefficients [n_streams][streams of x] times the streams of x. */
 struct value b_mix(struct builder *b, struct value x, struct value coefficients, struct value residual,
                    uint32_t n_streams);
+/* x times each of the factors, side by side. */
+struct value b_spread(struct builder *b, struct value x, const struct weight *factors);
 /* max(x - (mean + factor * standard deviation), 0) */
 struct value b_threshold(struct builder *b, struct value x, double factor);
 /* x scaled to the root mean square of the reference. */

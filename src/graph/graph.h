@@ -46,6 +46,7 @@ enum op_kind {
     OP_CLIP,       /* out = in0 within [low, high] */
     OP_POSITION,   /* out [1] = the factor of the row's position */
     OP_MIX,        /* streams side by side: out_i = in2_i + sum over j of in1[i][j] * in0_j (in2 may be missing) */
+    OP_SPREAD,     /* out block i = in0 * weight[i] */
     OP_THRESHOLD,  /* out = max(in0 - (mean + factor * standard deviation), 0) */
     OP_MATCH_RMS,  /* out = in0 scaled to the root mean square of in1; `factor` bounds in0's mean square from below */
     OP_SELECT,     /* out (output domain) = rows of in0 whose output is wanted */
@@ -104,10 +105,11 @@ enum router_kind {
 struct router_params {
     enum router_kind kind;
     uint32_t n_experts, top_k;
-    bool normalize;            /* divide by the sum of the chosen weights */
-    float normalize_epsilon;   /* added to that sum */
-    float factor;              /* multiplies the weights */
-    const struct weight *bias; /* for the choice only */
+    bool normalize;                    /* divide by the sum of the chosen weights */
+    float normalize_epsilon;           /* added to that sum */
+    float factor;                      /* multiplies the weights */
+    const struct weight *bias;         /* for the choice only */
+    const struct weight *expert_scale; /* multiplies the weights, one factor for each expert; NULL = none */
     uint32_t n_groups, top_groups;
     bool group_by_best;   /* a group's score is its best expert's, else the sum of its two best */
     bool group_to_lowest; /* experts of the other groups are out, else their score is 0 */
@@ -184,7 +186,7 @@ struct op {
             const struct weight *weight;
             bool by_id; /* also where the row has a vector; ids beyond the table, and none, take row 0 */
         } embed;
-        const struct weight *weight; /* OP_WEIGH */
+        const struct weight *weight; /* OP_WEIGH, OP_SPREAD */
         struct norm_params norm;
         enum unary unary;
         float factor;

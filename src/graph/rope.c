@@ -134,6 +134,11 @@ static bool fill_rope(struct builder *b, struct rope_source *s, const char *kind
         rope->base = s->theta;
         rope->factor = s->factor;
         rope->original_length = (uint32_t)config_real_or(b->config, "max_position_embeddings", s->original);
+    } else if (!strcmp(kind, "proportional")) {
+        /* Only the first share of the pairs turns; the exponents count all of them. */
+        double share = object_real(b, s, "partial_rotary_factor", 1);
+        for (uint32_t i = 0; i < s->n; i++)
+            s->inverse[i] = i < (uint32_t)(share * s->n) ? s->inverse[i] / s->factor : 0;
     } else if (strcmp(kind, "default") != 0 && strcmp(kind, "mrope") != 0) {
         return false;
     }

@@ -34,6 +34,8 @@ void build_solar_open(struct builder *b);
 void build_minimax_m2(struct builder *b);
 void build_exaone_moe(struct builder *b);
 void build_ernie4_5_moe(struct builder *b);
+void build_gemma3n(struct builder *b);
+void build_gemma4(struct builder *b);
 void build_granite_hybrid(struct builder *b);
 void build_bamba(struct builder *b);
 void build_nemotron_h(struct builder *b);

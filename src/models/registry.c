@@ -40,6 +40,9 @@ const struct family families[] = {
     {"Bamba", "bamba", build_bamba, "Mamba-2, attention, gated MLP"},
     {"Nemotron-H", "nemotron_h", build_nemotron_h, "Mamba-2, attention, MLP without gate, experts"},
     {"Falcon H1", "falcon_h1", build_falcon_h1, "attention beside Mamba-2, gated MLP"},
+    {"Gemma 3n", "gemma3n gemma3n_text", build_gemma3n, "attention (windows, shared caches), AltUp, LAuReL, gated MLP"},
+    {"Gemma 4", "gemma4 gemma4_text gemma4_unified gemma4_unified_text", build_gemma4,
+     "attention (windows, shared caches), gated MLP, experts"},
     {"Jamba", "jamba", build_jamba, "Mamba-1, attention, gated MLP or experts"},
     {NULL, NULL, NULL, NULL},
 };

@@ -48,6 +48,10 @@ static const char *const cases[] = {
     "nemotron_h-moe-q4",
     "hf-falcon-h1",
     "jamba-q4",
+    "gemma3n-q4",
+    "gemma4-e2b-q4",
+    "gemma4-a4b-q4",
+    "hf-gemma4-text-dense",
 };
 
 struct tokens {

@@ -76,6 +76,7 @@ static void need_op(struct compiled *c, const struct op *op, struct needs *needs
     case OP_ADD: use_kernel(c, KERNEL_add); break;
     case OP_MULTIPLY:
     case OP_WEIGH: use_kernel(c, KERNEL_multiply); break;
+    case OP_SPREAD: use_kernel(c, KERNEL_scale); break;
     case OP_MIX: use_kernel(c, KERNEL_add_scaled); break;
     case OP_THRESHOLD: use_kernel(c, KERNEL_threshold); break;
     case OP_MATCH_RMS: use_kernel(c, KERNEL_dot); break;

@@ -100,4 +100,6 @@ void cpu_route_row(const struct compiled *c, const struct router_params *r, floa
         for (uint32_t s = 0; s < top_k; s++) weights[s] = weights[s] / sum;
     }
     if (r->factor != 1.0f) k->scale(weights, r->factor, top_k, weights);
+    for (uint32_t s = 0; s < top_k && r->expert_scale; s++)
+        weights[s] = weights[s] * r->expert_scale->vector[index_of(out, s)];
 }

@@ -126,6 +126,10 @@ static void run_row(const struct compiled *c, const struct op *op, uint32_t row)
     case OP_ADD: k->add(in0, in1, n, out); break;
     case OP_MULTIPLY: multiply_blocks(c, in0, in1, n, op->in[1].width, out); break;
     case OP_WEIGH: multiply_blocks(c, in0, op->weight->vector, n, op->weight->n_cols, out); break;
+    case OP_SPREAD:
+        for (uint32_t i = 0; i < op->weight->n_cols; i++)
+            k->scale(in0, op->weight->vector[i], op->in[0].width, out + (size_t)i * op->in[0].width);
+        break;
     case OP_MIX: mix_row(c, op, row, out); break;
     case OP_THRESHOLD: k->threshold(in0, op->factor, n, out); break;
     case OP_MATCH_RMS: {

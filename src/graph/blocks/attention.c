@@ -58,8 +58,8 @@ struct shape {
 static struct shape shape_of(const struct attention_spec *s) {
     uint32_t d = s->head_dim, v = s->value_dim ? s->value_dim : d, group = s->n_heads / s->n_kv_heads;
     return (struct shape){.q_rows = s->n_heads * d,
-                          .k_rows = s->n_kv_heads * d,
-                          .v_rows = s->n_kv_heads * v,
+                          .k_rows = s->shared_cache ? 0 : s->n_kv_heads * d,
+                          .v_rows = s->shared_cache || s->keys_as_values ? 0 : s->n_kv_heads * v,
                           .value_dim = v,
                           .queries = {s->n_kv_heads, group, d},
                           .keys = {s->n_kv_heads, 1, d},
@@ -99,7 +99,8 @@ static struct value project_all(struct builder *b, struct value x, const struct 
     if (s->has_output_gate) sources[0].rows = (struct row_selection){2 * n->q_rows, 0, s->head_dim, 2 * s->head_dim};
     struct matmul_part parts[5];
     size_t n_parts = 0;
-    for (int i = 0; i < 3; i++) parts[n_parts++] = project(b, sources[i], n_rows[i], x.width, s->has_qkv_bias);
+    for (int i = 0; i < 3; i++)
+        if (n_rows[i]) parts[n_parts++] = project(b, sources[i], n_rows[i], x.width, s->has_qkv_bias);
     if (s->has_output_gate) {
         sources[0].rows.first_row = s->head_dim;
         parts[n_parts++] = project(b, sources[0], n->q_rows, x.width, s->has_qkv_bias);
@@ -123,7 +124,7 @@ static struct value normalize(struct builder *b, struct value x, const struct at
     return b_head_norm(b, x, heads, norm);
 }
 
-/* Norm, position factor and rotation of q and k, in the order of the specification. */
+/* Norm, position factor and rotation of q and k, in the order of the specification. Shared keys are ready. */
 static void prepare_heads(struct builder *b, const struct attention_spec *s, const struct shape *n, const char *module,
                           struct value *q, struct value *k) {
     const char *q_norm = block_name(b, block_name(b, module, name_or(s->q_norm, "q_norm|q_layernorm")), "weight");
@@ -131,23 +132,37 @@ static void prepare_heads(struct builder *b, const struct attention_spec *s, con
     bool has_norm = s->qk_norm != QK_NORM_NONE;
     if (has_norm && !s->qk_norm_after_rope) {
         *q = normalize(b, *q, s, n->queries, q_norm);
-        *k = normalize(b, *k, s, n->keys, k_norm);
+        if (n->k_rows) *k = normalize(b, *k, s, n->keys, k_norm);
     }
     if (s->qkv_clip != 0 && s->qk_norm == QK_NORM_ALL) {
         *q = b_clip(b, *q, -s->qkv_clip, s->qkv_clip);
-        *k = b_clip(b, *k, -s->qkv_clip, s->qkv_clip);
+        if (n->k_rows) *k = b_clip(b, *k, -s->qkv_clip, s->qkv_clip);
     }
     if (s->position_scale.beta != 0)
         *q = b_multiply(b, *q,
                         b_position(b, s->position_scale.beta, s->position_scale.length, s->position_scale.offset));
     if (s->has_rope) {
         *q = b_rope(b, *q, n->queries, s->rope, s->rope_interleaved);
-        *k = b_rope(b, *k, n->keys, s->rope, s->rope_interleaved);
+        if (n->k_rows) *k = b_rope(b, *k, n->keys, s->rope, s->rope_interleaved);
     }
     if (has_norm && s->qk_norm_after_rope) {
         *q = normalize(b, *q, s, n->queries, q_norm);
-        *k = normalize(b, *k, s, n->keys, k_norm);
+        if (n->k_rows) *k = normalize(b, *k, s, n->keys, k_norm);
     }
+}
+
+/* Writes keys and values to the layer's own cache, or finds the shared one. */
+static uint32_t prepare_cache(struct builder *b, const struct attention_spec *s, const struct shape *n, struct value k,
+                              struct value v) {
+    if (s->shared_cache) return *s->shared_cache;
+    if (s->value_norm) v = b_head_norm(b, v, n->values, (struct norm_params){.kind = NORM_RMS, .eps = s->qk_norm_eps});
+    uint32_t cache = b_cache(b, s->policy, s->window, s->n_kv_heads, s->head_dim, n->value_dim);
+    b_cache_write(b, cache, k, v, n->keys);
+    return cache;
+}
+
+uint32_t block_attention_cache(const struct builder *b) {
+    return b->graph->n_caches ? (uint32_t)b->graph->n_caches - 1 : 0;
 }
 
 struct value block_attention(struct builder *b, struct value x, const struct attention_spec *s, const char *module) {
@@ -161,12 +176,12 @@ struct value block_attention(struct builder *b, struct value x, const struct att
     struct value q = value_columns(all, 0, n.q_rows), k = value_columns(all, n.q_rows, n.k_rows);
     struct value v = value_columns(all, n.q_rows + n.k_rows, n.v_rows);
     struct value gate = value_columns(all, n.q_rows + n.k_rows + n.v_rows, n.q_rows);
+    if (s->keys_as_values) v = k;
     if (s->qkv_clip != 0 && s->qk_norm == QK_NORM_ALL) v = b_clip(b, v, -s->qkv_clip, s->qkv_clip);
     if (s->value_scale != 0) v = b_scale(b, v, s->value_scale);
     prepare_heads(b, s, &n, module, &q, &k);
-    uint32_t cache = b_cache(b, s->policy, s->window, s->n_kv_heads, s->head_dim, n.value_dim);
-    b_cache_write(b, cache, k, v, n.keys);
-    struct attend_params attend = {.cache = cache, .key_dim = s->head_dim, .value_dim = n.value_dim};
+    struct attend_params attend = {
+        .cache = prepare_cache(b, s, &n, k, v), .key_dim = s->head_dim, .value_dim = n.value_dim};
     attend.softcap = s->softcap;
     attend.scale = (float)(s->scale != 0 ? s->scale : 1 / sqrt((double)s->head_dim));
     if (s->sinks) attend.sinks = b_vector(b, s->sinks, s->n_heads);

@@ -55,14 +55,21 @@ struct attention_spec {
     const char *q_norm, *k_norm, *q_proj, *k_proj, *v_proj, *o_proj;
     const char *qkv_proj; /* a fused tensor, taken where the file has it and when shapes only; NULL: none */
     enum qkv_layout qkv_layout;
-    double qkv_clip;    /* projections are clipped to +-qkv_clip, after a norm over all heads; 0 = not */
-    double value_scale; /* multiplies the values; 0 = not */
+    double qkv_clip;     /* projections are clipped to +-qkv_clip, after a norm over all heads; 0 = not */
+    bool value_norm;     /* RMS norm of each value head, without weights, eps as of q and k */
+    bool keys_as_values; /* no v_proj: the values are the keys before norm and rope */
+    /* keys and values of another layer are attended to: its cache. This layer then has no k_proj and v_proj */
+    const uint32_t *shared_cache;
+    double value_scale;                   /* multiplies the values; 0 = not */
     struct position_scale position_scale; /* of the queries */
     /* A gate of its own on the output, f(gate_proj(x)): one value for each column, or for each head. NULL: none */
     const char *gate_proj;
     bool gate_is_per_head;
     enum unary gate_activation;
 };
+
+/* The number of the cache that the last block_attention wrote, for layers that share it. */
+uint32_t block_attention_cache(const struct builder *b);
 
 /* module: "self_attn". Returns the output projection of the attention of x. */
 struct value block_attention(struct builder *b, struct value x, const struct attention_spec *spec, const char *module);
@@ -74,6 +81,7 @@ struct mlp_spec {
     enum unary activation;
     bool has_bias;          /* for shapes only */
     double gate_multiplier; /* of the gate before its activation; 0 = 1 */
+    double gate_threshold;  /* the gate becomes what it exceeds mean + threshold * deviation by; 0 = not */
 };
 
 /* down(f(gate(x)) * up(x)); module: "mlp". */
@@ -85,6 +93,8 @@ struct value block_plain_mlp(struct builder *b, struct value x, const struct mlp
 struct moe_spec {
     struct router_params router;
     const char *router_module;
+    const struct value *router_input; /* what the router reads; NULL = what the experts read */
+    const char *expert_scale;         /* name of a factor for each expert's weight; NULL = none */
     const char *correction; /* names of the bias that counts for the choice, where the file has it; NULL = none */
     bool has_correction;    /* for shapes only */
     bool has_bias;          /* of experts and router; for shapes only: a file's biases are always used */

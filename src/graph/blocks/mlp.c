@@ -42,6 +42,7 @@ struct value block_gated_mlp(struct builder *b, struct value x, const struct mlp
     struct value both = b_matmul(b, x, parts, 2);
     struct value gate_value = value_columns(both, 0, n);
     if (s->gate_multiplier != 0) gate_value = b_scale(b, gate_value, s->gate_multiplier);
+    if (s->gate_threshold != 0) gate_value = b_threshold(b, gate_value, s->gate_threshold);
     struct value inner = b_gated(b, s->activation, gate_value, value_columns(both, n, n));
     struct matmul_part down = mlp_down(b, module, x.width, n, s->has_bias);
     return b_matmul(b, inner, &down, 1);

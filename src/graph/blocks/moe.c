@@ -102,6 +102,7 @@ static struct value route_rows(struct builder *b, struct value x, const struct m
     if (b_has(b, bias, s->has_bias)) part.bias = b_vector(b, bias, n_all);
     struct op op = {.kind = OP_ROUTE, .router = s->router};
     if (s->correction && b_has(b, s->correction, s->has_correction)) op.router.bias = b_vector(b, s->correction, n_all);
+    if (s->expert_scale) op.router.expert_scale = b_vector(b, s->expert_scale, n_all);
     op.in[0] = b_matmul(b, x, &part, 1);
     op.out = b_value(b, 2 * s->router.top_k);
     b_op(b, op);
@@ -130,7 +131,7 @@ static void check(struct builder *b, const struct moe_spec *s) {
 struct value block_moe(struct builder *b, struct value x, const struct moe_spec *s) {
     uint32_t k = s->router.top_k;
     check(b, s);
-    struct value route = route_rows(b, x, s);
+    struct value route = route_rows(b, s->router_input ? *s->router_input : x, s);
     if (b->failed) return value_none();
     uint32_t hidden = x.width;
     if (s->latent_size) x = b_linear(b, x, b_matrix(b, ROLE_MLP, s->latent_in, s->latent_size, hidden), NULL);
