@@ -10,11 +10,5 @@ Q8_KINDS(GEMV_DEFINE)
 static const gemv_function functions[N_WEIGHT_FORMATS][3][GEMV_ROWS + 1] = {Q8_KINDS(GEMV_ENTRY)};
 
 void avx512_q8_gemv(const struct matmul_job *job, int groups) {
-    const gemv_function *of_kind = functions[job->weights->format][groups / 2];
-    uint32_t step;
-    for (uint32_t first = 0; first < job->n_rows; first += step) {
-        uint32_t left = job->n_rows - first;
-        step = left >= 4 ? 4 : left >= 2 ? 2 : 1;
-        of_kind[step](job, first);
-    }
+    gemv(functions[job->weights->format][groups / 2], job);
 }

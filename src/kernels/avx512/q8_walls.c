@@ -33,11 +33,15 @@ static uint64_t read_64(const void *memory, size_t bytes, size_t prefetch) {
 
 enum { SUMS = 12, REPEATS = 4 };
 
-/* The empty statements keep the compiler from seeing that the factors are always the same. */
+/* The empty statements keep the compiler from seeing that the factors are always the same, and that all sums are equal:
+ * it would make one chain of them. */
 static uint64_t multiply(uint64_t rounds) {
     __m512i a = _mm512_set1_epi8(15), b = _mm512_set1_epi8(-127), sum[SUMS];
 #pragma GCC unroll 12
-    for (int i = 0; i < SUMS; i++) sum[i] = _mm512_setzero_si512();
+    for (int i = 0; i < SUMS; i++) {
+        sum[i] = _mm512_setzero_si512();
+        __asm__ volatile("" : "+v"(sum[i]));
+    }
     for (uint64_t r = 0; r < rounds; r++) {
 #pragma GCC unroll 4
         for (int n = 0; n < REPEATS; n++) {

@@ -141,6 +141,31 @@ Q8_INLINE void gemv_rows(enum weight_format format, int groups, int n_rows, gemv
 /* Functions for 1, 2 and 4 activation rows of each kind. */
 typedef void (*gemv_function)(const struct matmul_job *job, uint32_t first);
 
+/* Weights of one strip stay in the second-level cache while group after group of activation rows passes. */
+enum { GEMV_STRIP_BYTES = 160 << 10 };
+
+static void gemv(const gemv_function of_kind[GEMV_ROWS + 1], const struct matmul_job *job) {
+    const struct weight_rows *w = job->weights;
+    uint32_t strip = w->n_rows;
+    if (job->n_rows > GEMV_ROWS) strip = (uint32_t)(GEMV_STRIP_BYTES / (w->row_bytes + 1) + 8) / 8 * 8;
+    for (uint32_t o = 0; o < w->n_rows; o += strip) {
+        struct weight_rows rows = *w;
+        struct matmul_job part = *job;
+        rows.n_rows = w->n_rows - o < strip ? w->n_rows - o : strip;
+        rows.codes += o * w->row_bytes;
+        if (rows.scales) rows.scales += o * w->scale_row_bytes;
+        if (rows.biases) rows.biases += o * w->scale_row_bytes;
+        part.weights = &rows;
+        part.y += o;
+        uint32_t step;
+        for (uint32_t first = 0; first < job->n_rows; first += step) {
+            uint32_t left = job->n_rows - first;
+            step = left >= 4 ? 4 : left >= 2 ? 2 : 1;
+            of_kind[step](&part, first);
+        }
+    }
+}
+
 #define GEMV_DEFINE(name, format, groups)                                                                              \
     __attribute__((noinline)) static q8_floats gemv_##name##_tail(                                                     \
         const struct weight_rows *w, uint32_t o, uint32_t block, const struct gemv_layout *layout,                     \

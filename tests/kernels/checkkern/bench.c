@@ -51,14 +51,18 @@ void bench_run(struct measuring *m, const struct bench_case *bench) {
     double seconds[N_ROUNDS], shares[N_ROUNDS], once = seconds_for(m, bench, 1);
     unsigned repeats = once < round_seconds ? (unsigned)(round_seconds / once) + 1 : 1;
     for (int round = 0; round < N_ROUNDS; round++) {
-        double wall = 1e9 * (bench->flops > 0 ? walls_fma_gflop_s(m->walls, 0.01) : walls_read_gb_s(m->walls, 0.03));
+        double wall = 1e9 * (bench->flops <= 0 ? walls_read_gb_s(m->walls, 0.03)
+                             : bench->is_int8  ? walls_int8_gop_s(m->walls, 0.01)
+                                               : walls_fma_gflop_s(m->walls, 0.01));
         seconds[round] = seconds_for(m, bench, repeats);
         shares[round] = (bench->flops > 0 ? bench->flops : bench->bytes) / seconds[round] / wall;
     }
     double s = median(seconds, N_ROUNDS);
     printf("%-8s %-18s %-44s %10.0f ns %7.2f %s", kernel_tier_name(bench->tier), kernel_name(bench->id), bench->label,
            s * 1e9 / bench->n_calls, (bench->flops > 0 ? bench->flops : bench->bytes) * 1e-9 / s,
-           bench->flops > 0 ? "Gflop/s" : "GB/s   ");
+           bench->flops <= 0 ? "GB/s   "
+           : bench->is_int8  ? "Gop/s  "
+                             : "Gflop/s");
     if (bench->has_wall) printf(" %5.1f %% of the wall", 100 * median(shares, N_ROUNDS));
     printf("\n");
     fflush(stdout);

@@ -16,6 +16,7 @@ struct bench_case {
     double n_calls; /* kernel calls of all tasks, for the time of one */
     double bytes;   /* that all tasks read and write, or */
     double flops;   /* multiply-adds count twice; if not 0 the wall is that of fma, else that of reading */
+    bool is_int8;   /* the operations are integer ones */
     bool has_wall;  /* the wall says something about this case */
     void (*run)(const struct bench_case *bench, uint32_t task, int thread);
     const void *context;

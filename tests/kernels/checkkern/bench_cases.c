@@ -103,7 +103,7 @@ static double make_weights(struct weight_rows *rows, const struct weights_case *
 
 static void bench_products(struct measuring *m, struct bench_case *bench, const struct kernels *table,
                            enum weight_format format, bool is_exact, int n_threads) {
-    static const uint32_t row_counts[] = {1, 2, 4, 8, 64, 256};
+    static const uint32_t row_counts[] = {1, 2, 4, 8, 16, 64, 256};
     struct weights_case w = {.format = format, .n_cols = 2048};
     check_weight_kind(&w, 0);
     size_t row_bytes = w.n_cols * (size_t)weight_formats[format].bits / 8;
@@ -128,15 +128,16 @@ static void bench_products(struct measuring *m, struct bench_case *bench, const 
     for (int t = 0; t < n_threads; t++) p.scratch[t] = random_memory(matmul_scratch_bytes(w.n_cols), false);
     for (unsigned i = 0; i < sizeof row_counts / sizeof *row_counts; i++) {
         p.n_x = row_counts[i];
-        p.rows_per_task = p.n_x > 8 ? 64 : 256;
-        uint32_t n_rows = p.n_x > 8 ? 2048 : w.n_rows;
+        p.rows_per_task = p.n_x > 16 ? 64 : 256;
+        uint32_t n_rows = p.n_x > 16 ? 2048 : w.n_rows;
         bench->context = &p;
         bench->run = run_product;
         bench->n_tasks = n_rows / p.rows_per_task;
         bench->n_calls = 1;
         bench->has_wall = true;
+        bench->is_int8 = !is_exact && form >= ACTIVATION_BYTES;
         bench->bytes = bytes;
-        bench->flops = p.n_x > 8 ? 2.0 * p.n_x * n_rows * w.n_cols : 0;
+        bench->flops = p.n_x > 16 ? 2.0 * p.n_x * n_rows * w.n_cols : 0;
         snprintf(bench->label, sizeof bench->label, "%s, %u rows x %u x %u", weight_formats[format].name, p.n_x,
                  w.n_cols, n_rows);
         bench_run(m, bench);
