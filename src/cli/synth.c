@@ -48,7 +48,7 @@ static bool add_item(struct synth *s, const struct weight *w, enum part part, co
     struct item *item = &s->items[s->n_items];
     *item = (struct item){.weight = w, .part = part, .dtype = dtype};
     snprintf(item->name, sizeof item->name, "%s%s", w->name, suffix);
-    if (w->n_experts) item->shape[item->n_dims++] = w->n_experts;
+    if (w->n_experts && !w->is_flat) item->shape[item->n_dims++] = w->n_experts;
     if (part != PART_VECTOR || w->taps) item->shape[item->n_dims++] = part == PART_VECTOR ? cols / w->taps : rows;
     item->shape[item->n_dims++] = part == PART_VECTOR && w->taps ? w->taps : cols;
     if (part == PART_VECTOR && w->taps) item->shape[item->n_dims++] = 1;

@@ -68,6 +68,12 @@ const struct weight *b_experts(struct builder *b, const struct matrix_source *so
                  weights_experts(&b->graph->weights, b->scope, sources, n_sources, n_experts, n_rows, n_cols, b->err));
 }
 
+const struct weight *b_heads(struct builder *b, struct matrix_source source, uint32_t n_heads, uint32_t n_rows,
+                             uint32_t n_cols) {
+    if (b->failed) return NULL;
+    return taken(b, weights_heads(&b->graph->weights, b->scope, &source, n_heads, n_rows, n_cols, b->err));
+}
+
 const struct weight *b_vector_rows(struct builder *b, const char *names, struct row_selection rows, uint32_t n) {
     if (b->failed) return NULL;
     return taken(b, weights_vector(&b->graph->weights, b->scope, names, &rows, n, b->err));
@@ -222,6 +228,10 @@ struct value b_softcap(struct builder *b, struct value x, float cap) {
     return simple_op(b, (struct op){.kind = OP_SOFTCAP, .factor = cap}, x, value_none());
 }
 
+void b_copy(struct builder *b, struct value x, struct value out) {
+    b_op(b, (struct op){.kind = OP_COPY, .in = {x}, .out = out});
+}
+
 struct value b_clip(struct builder *b, struct value x, double low, double high) {
     return simple_op(b, (struct op){.kind = OP_CLIP, .clip = {(float)low, (float)high}}, x, value_none());
 }
@@ -357,12 +367,45 @@ void graph_free(struct graph *g) {
 
 const char *op_kind_name(enum op_kind kind) {
     static const char *const names[N_OP_KINDS] = {
-        "embed",        "rope_table", "norm",          "add",       "multiply", "weigh",       "scale",
-        "unary",        "gated",      "softcap",       "clip",      "position", "mix",         "spread",
-        "threshold",    "match_rms",  "select",        "tap",       "route",    "combine",     "matmul",
-        "matmul_gated", "experts",    "experts_gated", "head_norm", "rope",     "cache_write", "attend",
-        "conv",         "mamba2",     "mamba1",        "lru",       "dplr",     "delta",       "head_gated",
-        "head_scale",   "heads"};
+        [OP_EMBED] = "embed",
+        [OP_ROPE_TABLE] = "rope_table",
+        [OP_NORM] = "norm",
+        [OP_ADD] = "add",
+        [OP_MULTIPLY] = "multiply",
+        [OP_WEIGH] = "weigh",
+        [OP_SCALE] = "scale",
+        [OP_UNARY] = "unary",
+        [OP_GATED] = "gated",
+        [OP_SOFTCAP] = "softcap",
+        [OP_CLIP] = "clip",
+        [OP_COPY] = "copy",
+        [OP_POSITION] = "position",
+        [OP_MIX] = "mix",
+        [OP_SPREAD] = "spread",
+        [OP_THRESHOLD] = "threshold",
+        [OP_MATCH_RMS] = "match_rms",
+        [OP_SELECT] = "select",
+        [OP_TAP] = "tap",
+        [OP_ROUTE] = "route",
+        [OP_COMBINE] = "combine",
+        [OP_MATMUL] = "matmul",
+        [OP_MATMUL_GATED] = "matmul_gated",
+        [OP_EXPERTS] = "experts",
+        [OP_EXPERTS_GATED] = "experts_gated",
+        [OP_HEAD_NORM] = "head_norm",
+        [OP_ROPE] = "rope",
+        [OP_CACHE_WRITE] = "cache_write",
+        [OP_ATTEND] = "attend",
+        [OP_CONV] = "conv",
+        [OP_MAMBA2] = "mamba2",
+        [OP_MAMBA1] = "mamba1",
+        [OP_LRU] = "lru",
+        [OP_DPLR] = "dplr",
+        [OP_DELTA] = "delta",
+        [OP_HEAD_GATED] = "head_gated",
+        [OP_HEAD_SCALE] = "head_scale",
+        [OP_HEADS] = "heads",
+    };
     return names[kind];
 }
 

@@ -37,6 +37,9 @@ const struct weight *b_matrix_from(struct builder *b, enum weight_role role, con
                                    size_t n_sources, uint32_t n_rows, uint32_t n_cols);
 const struct weight *b_experts(struct builder *b, const struct matrix_source *sources, size_t n_sources,
                                uint32_t n_experts, uint32_t n_rows, uint32_t n_cols);
+/* A matrix for each head (weights_heads). */
+const struct weight *b_heads(struct builder *b, struct matrix_source source, uint32_t n_heads, uint32_t n_rows,
+                             uint32_t n_cols);
 /* Vectors: full tensor names. */
 const struct weight *b_vector(struct builder *b, const char *names, uint32_t n);
 const struct weight *b_vector_rows(struct builder *b, const char *names, struct row_selection rows, uint32_t n);
@@ -77,6 +80,8 @@ struct value b_scale(struct builder *b, struct value x, double factor); /* facto
 struct value b_unary(struct builder *b, enum unary f, struct value x);
 struct value b_gated(struct builder *b, enum unary f, struct value gate, struct value up);
 struct value b_softcap(struct builder *b, struct value x, float cap);
+/* Copies x into some columns of another value. */
+void b_copy(struct builder *b, struct value x, struct value out);
 struct value b_clip(struct builder *b, struct value x, double low, double high);
 /* A factor for each row (width 1) that grows with its position: 1 + beta log(1 + floor((position + offset) / length)). */
 struct value b_position(struct builder *b, double beta, double length, uint32_t offset);

@@ -44,6 +44,7 @@ enum op_kind {
     OP_GATED,      /* out = f(in0) * in1 */
     OP_SOFTCAP,    /* out = factor * tanh(in0 / factor) */
     OP_CLIP,       /* out = in0 within [low, high] */
+    OP_COPY,       /* out = in0 */
     OP_POSITION,   /* out [1] = the factor of the row's position */
     OP_MIX,        /* streams side by side: out_i = in2_i + sum over j of in1[i][j] * in0_j (in2 may be missing) */
     OP_SPREAD,     /* out block i = in0 * weight[i] */
@@ -56,7 +57,8 @@ enum op_kind {
     /* matmuls */
     OP_MATMUL,       /* out columns = in0 x parts */
     OP_MATMUL_GATED, /* out = f(in0 x parts[0]) * (in0 x parts[1]) */
-    OP_EXPERTS,      /* as OP_MATMUL for each of the row's experts: out and in0 (if `expert_input`) have k slots */
+    OP_EXPERTS, /* as OP_MATMUL for each of the row's experts: out and in0 (if `expert_input`) have k slots. Without a
+                      * route slot s goes to matrix s: one matrix for each head */
     OP_EXPERTS_GATED,
     /* head ops */
     OP_HEAD_NORM,   /* out = norm of each head of in0 */
@@ -83,6 +85,8 @@ struct matmul_part {
     const struct weight *bias; /* NULL = none */
     uint32_t out_offset;       /* first column in the op's output */
     bool is_exact;             /* f32 activations and weights in every precision: routers, decay gates */
+    bool is_transposed; /* slots only: the product goes along the rows, out has n_cols columns. The input is f32, each
+                                * column one accumulator, rows ascending by fma */
 };
 
 enum norm_kind { NORM_RMS, NORM_LAYER };
@@ -140,6 +144,7 @@ struct rope_params {
     uint32_t table;      /* index into graph.ropes */
     uint32_t rotary_dim; /* of head_dim; the rest passes */
     bool is_interleaved;
+    uint32_t in_stride, out_stride; /* columns from head to head; 0 = head_dim */
 };
 
 struct conv_params {
@@ -198,10 +203,11 @@ struct op {
         struct {
             uint32_t n_parts;
             struct matmul_part parts[MAX_PARTS];
-            enum unary unary;  /* gated forms */
-            uint32_t top_k;    /* experts */
-            bool expert_input; /* in0 has one row of columns for each slot */
-            bool has_norm;     /* fused: in0 goes through `norm` first */
+            enum unary unary;     /* gated forms */
+            uint32_t top_k;       /* experts */
+            bool expert_input;    /* in0 has one row of columns for each slot */
+            uint32_t slot_stride; /* columns from slot to slot of the output; 0 = as many as a slot has */
+            bool has_norm;        /* fused: in0 goes through `norm` first */
             struct norm_params norm;
             bool has_residual; /* fused: in1 is added to the result, after scaling by `factor` if not 1 */
             float factor;

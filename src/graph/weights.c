@@ -361,6 +361,44 @@ struct weight *weights_experts(struct weights *w, const char *scope, const struc
     return weight;
 }
 
+static bool bind_heads(struct weights *w, struct weight *weight, const char *module, const struct module *found,
+                       const struct row_selection *rows, struct mx_error *err) {
+    for (uint32_t h = 0; h < weight->n_experts; h++) {
+        struct row_selection one = *rows;
+        if (rows->tensor_rows) {
+            one.first_row += h * rows->run_step;
+            one.run_rows = 0;
+        }
+        if (!bind_matrix(w, &weight->matrices[h], module, found, &one, weight->n_rows, weight->n_cols,
+                         rows->tensor_rows ? -1 : (int64_t)h, err))
+            return false;
+    }
+    return true;
+}
+
+struct weight *weights_heads(struct weights *w, const char *scope, const struct matrix_source *source, uint32_t n_heads,
+                             uint32_t n_rows, uint32_t n_cols, struct mx_error *err) {
+    char module[MAX_NAME];
+    struct module found = {0};
+    full_name(scope, source->module, 0, "", module);
+    if (w->checkpoint && find_source(w, scope, source, 1, module, &found, err) < 0) return NULL;
+    struct weight *weight =
+        new_weight(w, found.codes ? found.codes->name : module, ROLE_ATTENTION, n_rows, n_cols, n_heads, err);
+    if (!weight) return NULL;
+    weight->tensor_rows = source->rows.tensor_rows;
+    weight->is_flat = source->rows.tensor_rows != 0;
+    weight->matrices = arena_calloc(&w->arena, n_heads, sizeof *weight->matrices);
+    if (!weight->matrices) {
+        error_memory(err, "weight table");
+        return NULL;
+    }
+    for (uint32_t h = 0; h < n_heads && !w->checkpoint; h++)
+        plan_matrix(w, &weight->matrices[h], module, n_rows, n_cols);
+    if (w->checkpoint && !bind_heads(w, weight, module, &found, &source->rows, err)) return NULL;
+    count_bytes(weight);
+    return weight;
+}
+
 static bool widen(struct weights *w, struct weight *weight, const struct tensor *tensor,
                   const struct row_selection *selection, struct mx_error *err) {
     uint32_t n = weight->n_cols, total = selection && selection->tensor_rows ? selection->tensor_rows : n;

@@ -34,6 +34,7 @@ struct weight {
     uint64_t stored_bytes;   /* of codes, scales and biases, or of the vector, as in the file */
     /* The tensor that holds it, for shape-only builders: rows in all (0 = n_rows), and of a convolution its taps. */
     uint32_t tensor_rows, taps;
+    bool is_flat; /* n_experts matrices that are rows of one [rows, n_cols] tensor */
 };
 
 struct weights {
@@ -79,6 +80,11 @@ struct weight *weights_matrix(struct weights *weights, const char *scope, const 
 struct weight *weights_experts(struct weights *weights, const char *scope, const struct matrix_source *sources,
                                size_t n_sources, uint32_t n_experts, uint32_t n_rows, uint32_t n_cols,
                                struct mx_error *err);
+
+/* A matrix for each head, as n_experts of the result. A source with tensor_rows holds all heads in one [tensor_rows, n_cols]
+ * tensor, head h's rows from first_row + h * run_step on; one without is stacked, [n_heads, n_rows, n_cols]. */
+struct weight *weights_heads(struct weights *weights, const char *scope, const struct matrix_source *source,
+                             uint32_t n_heads, uint32_t n_rows, uint32_t n_cols, struct mx_error *err);
 
 /* A vector of n values: scope + "." + name, where name is a full tensor name ("input_layernorm.weight"). Rows are
  * selected as for matrices (selection may be NULL). */

@@ -48,6 +48,12 @@ struct mamba2_spec hybrid_mamba2(struct builder *b, const struct decoder *d);
 void read_time_step_limit(struct builder *b, struct mamba2_spec *spec);
 /* Reads a rank that "auto" derives from the hidden size. */
 uint32_t time_step_rank(struct builder *b, const char *key, uint32_t hidden_size);
+void build_deepseek_v2(struct builder *b);
+void build_deepseek_v3(struct builder *b);
+void build_glm4_moe_lite(struct builder *b);
+void build_mistral4(struct builder *b);
+void build_youtu(struct builder *b);
+void build_minicpm3(struct builder *b);
 
 /* Qwen's experts: which layers have them, and their router and layouts. */
 bool qwen_layer_is_sparse(struct builder *b, uint32_t layer);

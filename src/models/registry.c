@@ -44,6 +44,13 @@ const struct family families[] = {
     {"Gemma 4", "gemma4 gemma4_text gemma4_unified gemma4_unified_text", build_gemma4,
      "attention (windows, shared caches), gated MLP, experts"},
     {"Jamba", "jamba", build_jamba, "Mamba-1, attention, gated MLP or experts"},
+    {"DeepSeek V2", "deepseek_v2", build_deepseek_v2, "latent attention, experts (groups), shared experts"},
+    {"DeepSeek V3", "deepseek_v3 kimi_k2 kimi_vl kimi_k25 joyai_llm_flash", build_deepseek_v3,
+     "latent attention, experts (groups), shared experts"},
+    {"GLM 4.7 Flash", "glm4_moe_lite", build_glm4_moe_lite, "latent attention, experts, shared experts"},
+    {"Mistral 4", "mistral4", build_mistral4, "latent attention, experts, shared experts"},
+    {"Youtu", "youtu youtu_llm youtu_vl", build_youtu, "latent attention, gated MLP"},
+    {"MiniCPM3", "minicpm3", build_minicpm3, "latent attention, gated MLP, multipliers"},
     {NULL, NULL, NULL, NULL},
 };
 

@@ -74,12 +74,7 @@ static void exaone_adjust(struct builder *b, struct stack *s, uint32_t layer) {
 }
 
 static struct value exaone_feed_forward(struct builder *b, struct value x, struct stack *s, uint32_t layer) {
-    const struct json *is_moe = config_get(b->config, "is_moe_layer"),
-                      *types = config_get(b->config, "mlp_layer_types");
-    bool has_experts = has_routed_experts(b, layer);
-    if (json_is_array(is_moe)) has_experts = json_bool(json_at(is_moe, layer), false);
-    if (json_is_array(types)) has_experts = json_string_is(json_at(types, layer), "sparse");
-    if (!has_experts) return stack_mlp(b, x, s, layer);
+    if (!has_routed_experts(b, layer)) return stack_mlp(b, x, s, layer);
     struct moe_spec moe = routed_experts(b, &s->d, ROUTER_SIGMOID);
     uint32_t n_shared = (uint32_t)config_integer_or(b->config, "num_shared_experts", 1, 0, 1024);
     return experts_with_shared(b, x, &moe, n_shared, "mlp.shared_experts");

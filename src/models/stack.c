@@ -59,6 +59,7 @@ void stack_build(struct builder *b, struct stack *s) {
     }
     builder_top(b);
     x = block_norm(b, b_select_outputs(b, x), &s->norm, s->final_norm);
+    x = b_scale(b, x, s->head_input_factor != 0 ? s->head_input_factor : 1);
     b->graph->hidden = x;
     x = decoder_logits(b, x, &s->d, embedding, s->head, s->tied_by_default);
     if (s->logits_factor != 0) b->graph->logits = b_scale(b, x, s->logits_factor);
@@ -91,8 +92,14 @@ struct moe_spec routed_experts(struct builder *b, const struct decoder *d, enum 
 }
 
 bool has_routed_experts(struct builder *b, uint32_t layer) {
-    uint32_t first = (uint32_t)config_integer_or(b->config, "first_k_dense_replace", 0, 0, INT32_MAX);
-    return layer >= first && layer % config_size_or(b->config, "moe_layer_freq", 1) == 0;
+    struct config *c = b->config;
+    const struct json *types = config_get(c, "mlp_layer_types"), *flags = config_get(c, "is_moe_layer");
+    const struct json *steps = config_get(c, "moe_layer_freq");
+    uint32_t first = (uint32_t)config_integer_or(c, "first_k_dense_replace", 0, 0, INT32_MAX);
+    if (json_is_array(types)) return json_string_is(json_at(types, layer), "sparse");
+    if (json_is_array(flags)) return json_bool(json_at(flags, layer), false);
+    if (json_is_array(steps)) return json_integer(json_at(steps, layer), 0) != 0;
+    return layer >= first && layer % config_size_or(c, "moe_layer_freq", 1) == 0;
 }
 
 struct value experts_with_shared(struct builder *b, struct value x, const struct moe_spec *moe, uint32_t n_shared,

@@ -14,8 +14,8 @@ struct stack {
     /* Norms before each branch and on each branch's result; NULL = none. */
     const char *attention_norm, *attention_post_norm, *ffn_norm, *ffn_post_norm;
     const char *embedding, *final_norm, *head;
-    double embedding_factor, residual_factor, logits_factor; /* 0 = 1 */
-    bool is_parallel;                                        /* both branches read attention_norm's result */
+    double embedding_factor, residual_factor, head_input_factor, logits_factor; /* 0 = 1 */
+    bool is_parallel; /* both branches read attention_norm's result */
     bool tied_by_default;
     void (*adjust)(struct builder *b, struct stack *s, uint32_t layer); /* or NULL */
     struct value (*mix)(struct builder *b, struct value x, struct stack *s,
@@ -39,7 +39,8 @@ bool stack_is_sliding(struct builder *b, uint32_t layer, bool otherwise);
 /* Router and experts under "mlp", by n_routed_experts, num_experts_per_tok, moe_intermediate_size, n_group, topk_group,
  * norm_topk_prob and routed_scaling_factor. */
 struct moe_spec routed_experts(struct builder *b, const struct decoder *d, enum router_kind kind);
-/* Whether the layer has experts: by first_k_dense_replace and moe_layer_freq. */
+/* Whether the layer has experts: by a list for all layers (mlp_layer_types, is_moe_layer or moe_layer_freq), else by
+ * first_k_dense_replace and moe_layer_freq. */
 bool has_routed_experts(struct builder *b, uint32_t layer);
 /* Experts, and n_shared experts beside them as one MLP of n_shared times the width. */
 struct value experts_with_shared(struct builder *b, struct value x, const struct moe_spec *moe, uint32_t n_shared,

@@ -52,6 +52,9 @@ static const char *const cases[] = {
     "gemma4-e2b-q4",
     "gemma4-a4b-q4",
     "hf-gemma4-text-dense",
+    "deepseek_v3-q4",
+    "hf-deepseek-v2-group",
+    "deepseek_v3-kvb-q4",
 };
 
 struct tokens {

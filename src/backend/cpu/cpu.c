@@ -24,7 +24,7 @@ static void *map_pool(size_t bytes) {
 }
 
 struct needs {
-    uint32_t widest_input, widest_tile, most_experts, most_slots, attention_key, attention_value;
+    uint32_t widest_input, widest_tile, most_experts, most_slots, gated_slots, attention_key, attention_value;
     size_t form_bytes[N_ACTIVATION_FORMS]; /* all rows of the largest input in that form */
     size_t form_row_bytes[N_ACTIVATION_FORMS];
 };
@@ -36,6 +36,12 @@ static void need_matmul(struct compiled *c, const struct op *op, struct needs *n
     uint32_t n_cols = parts[0].weight->n_cols, slots = op->matmul.expert_input ? op->matmul.top_k : 1;
     if (n_cols > needs->widest_input) needs->widest_input = n_cols;
     if (op->matmul.top_k > needs->most_slots) needs->most_slots = op->matmul.top_k;
+    if (op->kind == OP_EXPERTS_GATED && op->matmul.top_k > needs->gated_slots) needs->gated_slots = op->matmul.top_k;
+    if (parts[0].is_transposed) {
+        use_kernel(c, KERNEL_dequantize_row);
+        use_kernel(c, KERNEL_add_scaled);
+        return;
+    }
     for (uint32_t p = 0; p < op->matmul.n_parts; p++) {
         enum activation_form form = cpu_part_form(c, &parts[p]);
         size_t row = activation_row_bytes(form, n_cols), all = row * c->max_rows * slots;
@@ -106,7 +112,8 @@ static bool make_thread(struct compiled *c, struct thread_scratch *t, const stru
     size_t entries = (size_t)c->max_rows * (needs->most_slots ? needs->most_slots : 1);
     t->row = own(c, needs->widest_input, sizeof *t->row);
     t->matmul = own(c, matmul_scratch_bytes(needs->widest_input), 1);
-    t->tile = own(c, entries * MATMUL_PANEL, sizeof *t->tile);
+    t->tile =
+        own(c, (size_t)c->max_rows * (needs->gated_slots ? needs->gated_slots : 1) * MATMUL_PANEL, sizeof *t->tile);
     t->attention = own(c, attention_scratch_bytes(needs->attention_key, needs->attention_value), 1);
     t->key_pages = own(c, c->max_pages, sizeof *t->key_pages);
     t->value_pages = own(c, c->max_pages, sizeof *t->value_pages);

@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Expert matmuls: (row, slot) entries are sorted by expert, then tasks take one expert's block of weight rows and
+/* Expert matmuls, and products with one matrix for each head: (row, slot) entries are sorted by expert, then tasks take one expert's block of weight rows and
  * multiply all of its entries. Each entry's result lands in its own slot, so the order of the work does not show. */
 #include "backend/cpu/cpu.h"
 
 #include <string.h>
 
-static uint32_t route_index(const float *route, uint32_t slot) {
-    uint32_t e;
-    memcpy(&e, &route[slot], sizeof e);
+/* The matrix of a slot: by the row's route, or the slot's own. */
+static uint32_t slot_matrix(const struct compiled *c, const struct op *op, uint32_t row, uint32_t slot) {
+    uint32_t e = slot;
+    if (op->in[2].id != NO_VALUE) memcpy(&e, value_row(c, op->in[2], row) + slot, sizeof e);
     return e;
 }
 
@@ -22,13 +23,13 @@ static void sort_entries(const struct compiled *c, const struct op *op, struct t
     memset(t->expert_first, 0, (n_experts + 2) * sizeof *t->expert_first);
     for (uint32_t r = 0; r < n_rows; r++)
         for (uint32_t s = 0; s < k; s++) {
-            uint32_t e = route_index(value_row(c, op->in[2], r), s);
+            uint32_t e = slot_matrix(c, op, r, s);
             if (has_matrices(op, e)) t->expert_first[e + 2]++;
         }
     for (uint32_t e = 2; e < n_experts + 2; e++) t->expert_first[e] += t->expert_first[e - 1];
     for (uint32_t r = 0; r < n_rows; r++)
         for (uint32_t s = 0; s < k; s++) {
-            uint32_t e = route_index(value_row(c, op->in[2], r), s);
+            uint32_t e = slot_matrix(c, op, r, s);
             if (!has_matrices(op, e)) continue;
             uint32_t at = t->expert_first[e + 1]++;
             t->expert_rows[at] = r;
@@ -57,6 +58,7 @@ static uint32_t gather(const struct compiled *c, const struct op *op, struct thr
                        uint32_t n_out, uint32_t offset) {
     uint32_t first = t->expert_first[expert], n = t->expert_first[expert + 1] - first;
     size_t stride = value_stride(c, op->out);
+    if (op->matmul.slot_stride) n_out = op->matmul.slot_stride;
     for (uint32_t i = 0; i < n; i++) {
         uint32_t row = t->expert_rows[first + i], slot = t->expert_slots[first + i];
         t->x_ids[i] = op->matmul.expert_input ? row * op->matmul.top_k + slot : row;
@@ -104,10 +106,33 @@ static void run_task(struct compiled *c, const struct op *op, uint32_t expert, u
         c->kernels->gated(op->matmul.unary, y + t->y_ids[i], t->tile + (size_t)i * MATMUL_PANEL, n, y + t->y_ids[i]);
 }
 
+/* Along the rows of each slot's matrix: a task is a slot. */
+static void transposed_op(struct compiled *c, const struct op *op, struct thread_scratch *t) {
+    const struct weight *w = op->matmul.parts[0].weight;
+    uint32_t n_rows = value_rows(c, op->in[0]), slot, n = w->n_cols;
+    uint32_t stride = op->matmul.slot_stride ? op->matmul.slot_stride : n;
+    while ((slot = pool_next_task(c->pool)) < op->matmul.top_k) {
+        for (uint32_t r = 0; r < n_rows; r++)
+            memset(value_row(c, op->out, r) + (size_t)slot * stride, 0, n * sizeof(float));
+        for (uint32_t k = 0; k < w->n_rows; k++) {
+            struct weight_rows run;
+            matrix_run(&w->matrices[slot], k, 1, &run);
+            c->kernels->dequantize_row(&run, 0, t->row);
+            for (uint32_t r = 0; r < n_rows; r++)
+                c->kernels->add_scaled(t->row, value_row(c, op->in[0], r)[(size_t)slot * w->n_rows + k], n,
+                                       value_row(c, op->out, r) + (size_t)slot * stride);
+        }
+    }
+}
+
 void cpu_experts_op(struct compiled *c, const struct op *op, int thread) {
     struct thread_scratch *t = &c->threads[thread];
     const struct weight *w = op->matmul.parts[0].weight;
-    uint32_t n_rows = value_rows(c, op->in[2]), n_cols = w->n_cols, n_out = w->n_rows;
+    if (op->matmul.parts[0].is_transposed) {
+        transposed_op(c, op, t);
+        return;
+    }
+    uint32_t n_rows = value_rows(c, op->in[0]), n_cols = w->n_cols, n_out = w->n_rows;
     if (!n_rows) return;
     prepare(c, op, n_rows, n_cols);
     sort_entries(c, op, t, n_rows);

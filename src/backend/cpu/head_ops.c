@@ -19,17 +19,18 @@ static void head_norm(const struct compiled *c, const struct op *op, const struc
 
 static void rope(const struct compiled *c, const struct op *op, const struct unit *u) {
     const struct head_params *h = &op->head.heads;
-    uint32_t n = op->head.rope.rotary_dim, rest = h->head_dim - n;
+    const struct rope_params *p = &op->head.rope;
+    uint32_t n = p->rotary_dim, rest = h->head_dim - n;
+    size_t in_stride = p->in_stride ? p->in_stride : h->head_dim;
+    size_t out_stride = p->out_stride ? p->out_stride : h->head_dim;
     for (uint32_t r = u->first_row; r < u->first_row + u->n_rows; r++) {
-        const float *cosine = value_row(c, op->in[1], r), *sine = cosine + n / 2;
+        const float *cosine = n ? value_row(c, op->in[1], r) : NULL, *sine = cosine + n / 2;
         for (uint32_t i = 0; i < h->heads_per_unit; i++) {
-            size_t at = (size_t)(u->unit * h->heads_per_unit + i) * h->head_dim;
-            const float *x = value_row(c, op->in[0], r) + at;
-            float *y = value_row(c, op->out, r) + at;
-            if (op->head.rope.is_interleaved)
-                c->kernels->rope_pairs(x, cosine, sine, n, y);
-            else
-                c->kernels->rope_halves(x, cosine, sine, n, y);
+            size_t head = (size_t)u->unit * h->heads_per_unit + i;
+            const float *x = value_row(c, op->in[0], r) + head * in_stride;
+            float *y = value_row(c, op->out, r) + head * out_stride;
+            if (n && p->is_interleaved) c->kernels->rope_pairs(x, cosine, sine, n, y);
+            if (n && !p->is_interleaved) c->kernels->rope_halves(x, cosine, sine, n, y);
             memcpy(y + n, x + n, rest * sizeof *y);
         }
     }
@@ -116,8 +117,9 @@ static void attend_rows(const struct compiled *c, const struct op *op, const str
         }
     }
     size_t values_at = key_bytes(c, group);
+    uint32_t key_head = u->unit * group->n_heads / op->head.heads.n_units; /* several units may share a key head */
     for (uint32_t p = lowest / PAGE_CELLS; p * PAGE_CELLS < highest; p++) {
-        const unsigned char *keys = page_head(c, cache, table[p], u->unit);
+        const unsigned char *keys = page_head(c, cache, table[p], key_head);
         u->scratch->key_pages[p] = keys;
         u->scratch->value_pages[p] = keys + values_at;
     }

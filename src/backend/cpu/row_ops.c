@@ -143,6 +143,7 @@ static void run_row(const struct compiled *c, const struct op *op, uint32_t row)
     case OP_SOFTCAP: k->softcap(in0, op->factor, n, out); break;
     case OP_CLIP: k->clip(in0, op->clip.low, op->clip.high, n, out); break;
     case OP_POSITION: *out = position_factor(&op->position, c->step->rows[row].position); break;
+    case OP_COPY:
     case OP_SELECT: memcpy(out, in0, n * sizeof *out); break;
     case OP_TAP: tap_row(c, op, row); break;
     case OP_ROUTE: cpu_route_row(c, &op->router, (float *)(uintptr_t)in0, out); break;

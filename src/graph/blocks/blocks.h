@@ -74,6 +74,23 @@ uint32_t block_attention_cache(const struct builder *b);
 /* module: "self_attn". Returns the output projection of the attention of x. */
 struct value block_attention(struct builder *b, struct value x, const struct attention_spec *spec, const char *module);
 
+/* Latent attention: the cache holds a latent of kv_rank and a rotated key of rope_dim, for all heads together. */
+struct mla_spec {
+    uint32_t n_heads, nope_dim, rope_dim, value_dim;
+    uint32_t q_rank, kv_rank; /* q_rank 0: queries come from the input itself */
+    float latent_norm_eps;
+    double q_latent_factor, kv_latent_factor; /* multiply the normalised latents; 0 = not */
+    bool has_bias;                            /* of the projections to and from; for shapes only */
+    bool has_rope, rope_interleaved;
+    uint32_t rope; /* table of rope_dim */
+    enum cache_policy policy;
+    uint32_t window;
+    double scale; /* 0 = (nope_dim + rope_dim)^-0.5 */
+    struct position_scale position_scale;
+};
+
+struct value block_mla(struct builder *b, struct value x, const struct mla_spec *spec, const char *module);
+
 /* ---- feed-forward ---- */
 
 struct mlp_spec {
