@@ -150,6 +150,14 @@ struct value b_embed(struct builder *b, const struct weight *table) {
     return out;
 }
 
+struct value b_embed_position(struct builder *b, const struct weight *table) {
+    if (b->failed) return value_none();
+    struct value out = b_value(b, table->n_cols);
+    b_op(b, (struct op){
+                .kind = OP_EMBED, .in = {value_none()}, .out = out, .embed = {.weight = table, .by_position = true}});
+    return out;
+}
+
 struct value b_norm(struct builder *b, struct value x, struct norm_params norm) {
     return simple_op(b, (struct op){.kind = OP_NORM, .norm = norm}, x, value_none());
 }
@@ -216,11 +224,19 @@ struct value b_scale(struct builder *b, struct value x, double factor) {
     return simple_op(b, (struct op){.kind = OP_SCALE, .factor = (float)factor}, x, value_none());
 }
 
+/* An activation with parameters is no plain function. */
+static void check_function(struct builder *b, enum unary f) {
+    if (f >= N_UNARY)
+        builder_fail(b, ERROR_UNSUPPORTED, "%s: its activation is not implemented for this model", b->config->path);
+}
+
 struct value b_unary(struct builder *b, enum unary f, struct value x) {
+    check_function(b, f);
     return simple_op(b, (struct op){.kind = OP_UNARY, .unary = f}, x, value_none());
 }
 
 struct value b_gated(struct builder *b, enum unary f, struct value gate, struct value up) {
+    check_function(b, f);
     return simple_op(b, (struct op){.kind = OP_GATED, .unary = f}, gate, up);
 }
 
@@ -234,6 +250,10 @@ void b_copy(struct builder *b, struct value x, struct value out) {
 
 struct value b_clip(struct builder *b, struct value x, double low, double high) {
     return simple_op(b, (struct op){.kind = OP_CLIP, .clip = {(float)low, (float)high}}, x, value_none());
+}
+
+struct value b_grid(struct builder *b, struct value x, const struct weight *step) {
+    return simple_op(b, (struct op){.kind = OP_GRID, .grid = {step}}, x, value_none());
 }
 
 struct value b_position(struct builder *b, double beta, double length, uint32_t offset) {
@@ -384,6 +404,8 @@ const char *op_kind_name(enum op_kind kind) {
         [OP_SPREAD] = "spread",
         [OP_THRESHOLD] = "threshold",
         [OP_MATCH_RMS] = "match_rms",
+        [OP_GRID] = "grid",
+        [OP_XIELU] = "xielu",
         [OP_SELECT] = "select",
         [OP_TAP] = "tap",
         [OP_ROUTE] = "route",

@@ -58,6 +58,8 @@ static inline struct value value_none(void) { return (struct value){.id = NO_VAL
 
 /* ---- ops ---- */
 struct value b_embed(struct builder *b, const struct weight *table);
+/* A row of the table for each position. */
+struct value b_embed_position(struct builder *b, const struct weight *table);
 struct value b_norm(struct builder *b, struct value x, struct norm_params norm);
 /* RMS norm with a weight vector; plus_one: the file stores w - 1. */
 struct value b_rms_norm(struct builder *b, struct value x, const char *name, float eps, bool plus_one);
@@ -83,6 +85,8 @@ struct value b_softcap(struct builder *b, struct value x, float cap);
 /* Copies x into some columns of another value. */
 void b_copy(struct builder *b, struct value x, struct value out);
 struct value b_clip(struct builder *b, struct value x, double low, double high);
+/* Rounds to multiples of a scalar weight, as 8-bit caches hold them. */
+struct value b_grid(struct builder *b, struct value x, const struct weight *step);
 /* A factor for each row (width 1) that grows with its position: 1 + beta log(1 + floor((position + offset) / length)). */
 struct value b_position(struct builder *b, double beta, double length, uint32_t offset);
 /* One product with several matrices: the result holds their outputs side by side, in order. */
@@ -114,6 +118,10 @@ struct op *b_op(struct builder *b, struct op op);
 /* The rope of the config (rope_theta, rope_scaling or rope_parameters, possibly by layer type), for rotary_dim
  * dimensions. layer_type NULL or "full_attention", "sliding_attention". Returns the table's number. */
 uint32_t b_rope_from_config(struct builder *b, uint32_t rotary_dim, const char *layer_type, double default_theta);
+/* Without scaling, whatever the config says. */
+uint32_t b_rope_plain(struct builder *b, uint32_t rotary_dim, double theta);
+/* A table that turns the other way. */
+uint32_t b_rope_negated(struct builder *b, uint32_t rope);
 /* The cos/sin value of a table, made once a step. */
 struct value b_rope_table(struct builder *b, uint32_t rope);
 

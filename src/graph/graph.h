@@ -50,6 +50,8 @@ enum op_kind {
     OP_SPREAD,     /* out block i = in0 * weight[i] */
     OP_THRESHOLD,  /* out = max(in0 - (mean + factor * standard deviation), 0) */
     OP_MATCH_RMS,  /* out = in0 scaled to the root mean square of in1; `factor` bounds in0's mean square from below */
+    OP_GRID,       /* out = in0 rounded to `step` times an integer in [-128, 127] */
+    OP_XIELU,      /* out = in0 through an activation with trained parameters */
     OP_SELECT,     /* out (output domain) = rows of in0 whose output is wanted */
     OP_TAP,        /* copies in0 to the step's tap buffer of the layer, where it asks for it */
     OP_ROUTE,      /* in0 = router logits; out = top-k expert numbers and weights */
@@ -96,7 +98,7 @@ struct norm_params {
     const struct weight *weight, *bias; /* NULL = none */
     float eps;
     uint32_t group; /* columns of one norm; 0 = the whole width */
-    bool per_group; /* the weight covers all groups (else each group uses the same weights) */
+    bool per_group; /* the weight covers all groups or heads (else each uses the same weights) */
 };
 
 enum router_kind {
@@ -189,9 +191,17 @@ struct op {
     union {
         struct {
             const struct weight *weight;
-            bool by_id; /* also where the row has a vector; ids beyond the table, and none, take row 0 */
+            bool by_id;       /* also where the row has a vector; ids beyond the table, and none, take row 0 */
+            bool by_position; /* row number position, or the last one beyond the table, in place of the token */
         } embed;
         const struct weight *weight; /* OP_WEIGH, OP_SPREAD */
+        struct {
+            const struct weight *step; /* one value */
+        } grid;
+        struct {
+            const struct weight *positive, *negative; /* one value each, ready for use */
+            float beta, epsilon;
+        } xielu;
         struct norm_params norm;
         enum unary unary;
         float factor;

@@ -116,6 +116,12 @@ static void scale_long(struct builder *b, struct rope_source *s, struct rope *ro
     rope->long_attention_factor = (float)object_real(b, s, "long_mscale", attention);
 }
 
+/* Some families put their name in front: "deepseek_yarn". */
+static bool ends_in(const char *text, const char *end) {
+    size_t n = strlen(text), m = strlen(end);
+    return n >= m && !strcmp(text + n - m, end);
+}
+
 /* Fills rope from the source; false where the kind is unknown. */
 static bool fill_rope(struct builder *b, struct rope_source *s, const char *kind, struct rope *rope) {
     rope->attention_factor = 1.0f;
@@ -127,7 +133,7 @@ static bool fill_rope(struct builder *b, struct rope_source *s, const char *kind
         for (uint32_t i = 0; i < s->n; i++) s->inverse[i] /= s->factor;
     } else if (!strcmp(kind, "llama3")) {
         scale_llama3(b, s);
-    } else if (!strcmp(kind, "yarn") || !strcmp(kind, "deepseek_yarn")) {
+    } else if (ends_in(kind, "yarn")) {
         rope->attention_factor = (float)scale_yarn(b, s);
     } else if (!strcmp(kind, "dynamic")) {
         rope->kind = ROPE_DYNAMIC;
@@ -201,6 +207,12 @@ uint32_t b_rope_from_config(struct builder *b, uint32_t rotary_dim, const char *
                      b->config->path);
         return 0;
     }
+    /* "dynamic" with alpha stretches the base once, for every length. */
+    double alpha = !strcmp(kind, "dynamic") ? object_real(b, &s, "alpha", 0) : 0;
+    if (alpha > 0) {
+        s.theta *= pow(alpha, (double)rotary_dim / (rotary_dim - 2.0));
+        kind = "default";
+    }
     s.inverse = arena_calloc(&b->graph->arena, s.n, sizeof *s.inverse);
     for (uint32_t i = 0; i < s.n && s.inverse; i++) s.inverse[i] = pow(s.theta, -2.0 * i / rotary_dim);
     if (!s.inverse) builder_fail(b, ERROR_MEMORY, "out of memory (rope table)");
@@ -208,6 +220,30 @@ uint32_t b_rope_from_config(struct builder *b, uint32_t rotary_dim, const char *
     if (!b->failed && !fill_rope(b, &s, kind, &rope))
         builder_fail(b, ERROR_UNSUPPORTED, "%s: rope type '%s' is not known", b->config->path, kind);
     return add_rope(b, &rope);
+}
+
+uint32_t b_rope_plain(struct builder *b, uint32_t rotary_dim, double theta) {
+    if (b->failed || !(theta > 0) || rotary_dim < 2 || rotary_dim % 2) {
+        builder_fail(b, ERROR_FORMAT, "%s: rope of base %g over %u dimensions", b->config->path, theta, rotary_dim);
+        return 0;
+    }
+    struct rope rope = {.kind = ROPE_PLAIN, .rotary_dim = rotary_dim, .attention_factor = 1};
+    rope.inverse_frequency = arena_calloc(&b->graph->arena, rotary_dim / 2, sizeof *rope.inverse_frequency);
+    for (uint32_t i = 0; i < rotary_dim / 2 && rope.inverse_frequency; i++)
+        rope.inverse_frequency[i] = (float)pow(theta, -2.0 * i / rotary_dim);
+    return add_rope(b, &rope);
+}
+
+uint32_t b_rope_negated(struct builder *b, uint32_t rope) {
+    if (b->failed) return 0;
+    struct rope turned = b->graph->ropes[rope];
+    uint32_t n = turned.rotary_dim / 2;
+    float *inverse = arena_calloc(&b->graph->arena, n, sizeof *inverse);
+    for (uint32_t i = 0; i < n && inverse; i++) inverse[i] = -turned.inverse_frequency[i];
+    turned.inverse_frequency = inverse;
+    if (turned.kind != ROPE_PLAIN)
+        builder_fail(b, ERROR_UNSUPPORTED, "%s: this rope scaling is not implemented here", b->config->path);
+    return add_rope(b, &turned);
 }
 
 struct value b_rope_table(struct builder *b, uint32_t rope) {

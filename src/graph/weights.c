@@ -21,6 +21,7 @@ static const struct {
     {"model.language_model.", "language_model."},
     {"language_model.", "language_model."},
     {"model.text_model.", ""},
+    {"transformer.", ""},
     {"thinker.model.", "thinker."},
     {"", ""},
 };
@@ -230,6 +231,32 @@ static void select_rows(struct matrix *m, const struct row_selection *rows, uint
         matrix_select_rows(m, rows->first_row, n_rows, n_rows, n_rows);
 }
 
+/* A copy of a plain [cols, rows] tensor as [rows, cols]. */
+static const struct tensor *transposed(struct weights *w, const struct tensor *tensor, struct mx_error *err) {
+    char shape[160];
+    size_t size = dtype_bytes(tensor->dtype);
+    if (tensor->dtype > DTYPE_BF16 || tensor->n_dims != 2) {
+        error_set(err, ERROR_FORMAT, "%s: tensor '%s' is %s %s, expected a plain [in, out] matrix", tensor->file->name,
+                  tensor->name, dtype_name(tensor->dtype), tensor_shape_text(tensor, shape, sizeof shape));
+        return NULL;
+    }
+    struct tensor *copy = arena_calloc(&w->arena, 1, sizeof *copy);
+    unsigned char *data = arena_calloc(&w->arena, tensor->bytes, 1);
+    if (!copy || !data) {
+        error_memory(err, tensor->name);
+        return NULL;
+    }
+    size_t rows = (size_t)tensor->shape[1], cols = (size_t)tensor->shape[0];
+    for (size_t r = 0; r < rows; r++)
+        for (size_t c = 0; c < cols; c++)
+            memcpy(data + (r * cols + c) * size, tensor->data + (c * rows + r) * size, size);
+    *copy = *tensor;
+    copy->shape[0] = rows;
+    copy->shape[1] = cols;
+    copy->data = data;
+    return copy;
+}
+
 static bool bind_matrix(struct weights *w, struct matrix *m, const char *module, const struct module *found,
                         const struct row_selection *rows, uint32_t n_rows, uint32_t n_cols, int64_t expert,
                         struct mx_error *err) {
@@ -302,7 +329,8 @@ struct weight *weights_matrix(struct weights *w, const char *scope, const struct
     weight->tensor_rows = sources[source].rows.tensor_rows;
     if (!w->checkpoint)
         plan_matrix(w, weight->matrices, module, n_rows, n_cols);
-    else if (!bind_matrix(w, weight->matrices, module, &found, &sources[source].rows, n_rows, n_cols, -1, err))
+    else if ((sources[source].is_transposed && !(found.codes = transposed(w, found.codes, err))) ||
+             !bind_matrix(w, weight->matrices, module, &found, &sources[source].rows, n_rows, n_cols, -1, err))
         return NULL;
     count_bytes(weight);
     return weight;

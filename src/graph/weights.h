@@ -67,6 +67,7 @@ struct row_selection {
 struct matrix_source {
     const char *module; /* "self_attn.q_proj|attention.wq"; NULL ends a list */
     struct row_selection rows;
+    bool is_transposed; /* the tensor is [n_cols, rows]; it is copied the right way round at load */
 };
 
 /* A matrix [n_rows, n_cols] of the module scope + "." + module; the first source that exists is taken. NULL with the

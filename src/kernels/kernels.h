@@ -240,6 +240,10 @@ enum kernel_tier { TIER_REF, TIER_AVX2, TIER_AVX512, TIER_NEON, N_TIERS };
     KERNEL(add_scaled, void, (const float *x, float factor, uint32_t n, float *y))    /* y = fma(x, factor, y) */      \
     KERNEL(softcap, void, (const float *x, float cap, uint32_t n, float *y))          /* cap * tanh(x / cap) */        \
     KERNEL(clip, void, (const float *x, float low, float high, uint32_t n, float *y)) /* NaN stays */                  \
+    /* rint(x / step), ties to even, within [-128, 127], times step */                                                 \
+    KERNEL(grid, void, (const float *x, float step, uint32_t n, float *y))                                             \
+    /* x > 0: fma(a_p x, x, beta x); else fma(exp(m) - 1 - x, a_n, beta x), m = min(x, epsilon) */                     \
+    KERNEL(xielu, void, (const float *x, float a_p, float a_n, float beta, float epsilon, uint32_t n, float *y))       \
     KERNEL(unary, void, (enum unary kind, const float *x, uint32_t n, float *y))                                       \
     KERNEL(gated, void, (enum unary kind, const float *gate, const float *up, uint32_t n, float *y)) /* f(gate) up */  \
     /* in place, exp(x - max) / sum, the sum by the 16-lane rule */                                                    \

@@ -103,7 +103,7 @@ struct value decoder_logits(struct builder *b, struct value x, const struct deco
     if (!is_tied) head = b_matrix(b, ROLE_HEAD, head_module, d->vocab_size, d->hidden_size);
     const char *bias = block_name(b, head_module, "bias");
     struct value logits =
-        b_linear(b, x, head, !is_tied && b_has(b, bias, false) ? b_vector(b, bias, d->vocab_size) : NULL);
+        b_linear(b, x, head, !is_tied && b_has(b, bias, d->head_has_bias) ? b_vector(b, bias, d->vocab_size) : NULL);
     b->graph->logits = logits;
     return logits;
 }
@@ -112,4 +112,98 @@ void decoder_head(struct builder *b, struct value x, const struct decoder *d, co
                   const char *norm_name, bool plus_one, const char *head_module, bool tied_by_default) {
     struct value last = decoder_final_norm(b, x, d, norm_name, plus_one);
     decoder_logits(b, last, d, embedding, head_module, tied_by_default);
+}
+
+/* ---- whole decoders ---- */
+
+static struct value branch_out(struct builder *b, struct value x, const struct layer_spec *l, const char *norm) {
+    if (norm) x = block_norm(b, x, &l->norm, norm);
+    return b_scale(b, x, l->branch_factor);
+}
+
+struct value decoder_layer(struct builder *b, struct value x, const struct layer_spec *l) {
+    struct value n = l->attention_norm ? block_norm(b, x, &l->norm, l->attention_norm) : x, attended, fed;
+    attended = branch_out(b, block_attention(b, n, &l->attention, l->attention_module), l, l->attention_out_norm);
+    struct value y = b_add(b, x, attended);
+    if (!l->is_parallel)
+        n = l->mlp_norm ? block_norm(b, y, &l->norm, l->mlp_norm) : y;
+    else if (l->mlp_norm)
+        n = block_norm(b, x, &l->norm, l->mlp_norm);
+    fed = branch_out(b, block_mlp(b, n, &l->mlp, l->mlp_module), l, l->mlp_out_norm);
+    return b_add(b, y, fed);
+}
+
+struct decoder_spec decoder_usual(struct builder *b, double default_theta) {
+    struct decoder d = decoder_from_config(b);
+    struct decoder_spec s = {.d = d,
+                             .embedding = "model.embed_tokens",
+                             .final_norm = "model.norm",
+                             .head = "lm_head",
+                             .embedding_factor = 1,
+                             .logit_factor = 1,
+                             .head_input_factor = 1};
+    s.layer = (struct layer_spec){.norm = {.eps = d.norm_eps},
+                                  .attention_norm = "input_layernorm",
+                                  .mlp_norm = "post_attention_layernorm",
+                                  .branch_factor = 1,
+                                  .attention = decoder_attention(b, &d, default_theta),
+                                  .attention_module = "self_attn",
+                                  .mlp_module = "mlp"};
+    s.layer.mlp = (struct mlp_spec){.intermediate_size = d.intermediate_size,
+                                    .activation = d.activation,
+                                    .has_bias = config_bool_or(b->config, "mlp_bias", false)};
+    return s;
+}
+
+void decoder_use_layer_norm(struct builder *b, struct decoder_spec *s, double default_eps) {
+    s->layer.norm.kind = NORM_LAYER;
+    s->layer.norm.eps = (float)config_real_or(b->config, "layer_norm_eps", default_eps);
+    s->layer.norm.has_bias = true;
+    s->layer.attention.qk_norm_eps = s->layer.norm.eps;
+}
+
+void decoder_use_post_norms(struct decoder_spec *s) {
+    s->layer.attention_norm = s->layer.mlp_norm = NULL;
+    s->layer.attention_out_norm = "post_attention_layernorm";
+    s->layer.mlp_out_norm = "post_feedforward_layernorm";
+}
+
+void decoder_build(struct builder *b, struct decoder_spec *s) {
+    struct decoder *d = &s->d;
+    const struct weight *embedding = decoder_embedding(b, d, s->embedding);
+    struct value x = b_scale(b, b_embed(b, embedding), s->embedding_factor);
+    if (s->positions)
+        x = b_add(b, x, b_embed_position(b, b_matrix(b, ROLE_EMBEDDING, s->positions, s->n_positions, d->hidden_size)));
+    for (uint32_t i = 0; i < d->n_layers && !b->failed; i++) {
+        builder_layer(b, d->layer_format, i);
+        if (s->adapt) s->adapt(b, s, i);
+        x = decoder_layer(b, x, &s->layer);
+        builder_layer_end(b, x);
+    }
+    builder_top(b);
+    x = block_norm(b, b_select_outputs(b, x), &s->layer.norm, s->final_norm);
+    b->graph->hidden = x;
+    x = decoder_logits(b, b_scale(b, x, s->head_input_factor), d, embedding, s->head, s->tied_by_default);
+    x = b_scale(b, x, s->logit_factor);
+    if (s->final_softcap != 0) x = b_softcap(b, x, s->final_softcap);
+    b->graph->logits = x;
+}
+
+bool decoder_layer_slides(struct builder *b, uint32_t layer, uint32_t pattern) {
+    const char *type = decoder_layer_type(b, layer);
+    if (type) return !strcmp(type, "sliding_attention");
+    return pattern && (layer + 1) % pattern != 0;
+}
+
+struct position_scale decoder_position_scale(struct builder *b) {
+    struct config *c = b->config;
+    const struct json *rope = config_get(c, "rope_parameters");
+    if (!rope) rope = config_get(c, "rope_scaling");
+    struct position_scale scale = {
+        .beta = config_object_real_or(c, rope, "rope_parameters", "llama_4_scaling_beta", 0),
+        .length = config_object_real_or(c, rope, "rope_parameters", "original_max_position_embeddings", 8192),
+    };
+    if (!(scale.length >= 1))
+        builder_fail(b, ERROR_FORMAT, "%s: original_max_position_embeddings is %g", c->path, scale.length);
+    return scale;
 }

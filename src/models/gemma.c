@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Gemma 2 and 3 (text): norms with 1 + w before and after each branch, embedding times sqrt(hidden size), tanh GELU.
+/* Gemma 1 to 3 (text): norms with 1 + w before and after each branch, embedding times sqrt(hidden size), tanh GELU.
  * Gemma 2 caps attention scores and logits and slides on even layers; Gemma 3 normalises q and k and has a rope base of
  * its own for the sliding layers, five of six. */
 #include "models/family.h"
@@ -33,7 +33,7 @@ static struct value gemma_layer(struct builder *b, struct value x, const struct 
     return b_add(b, x, b_rms_norm(b, n, "post_feedforward_layernorm.weight", eps, true));
 }
 
-static void build_gemma(struct builder *b, const struct gemma *g) {
+static void build_sandwich(struct builder *b, const struct gemma *g) {
     const struct weight *embedding = decoder_embedding(b, &g->d, "model.embed_tokens");
     struct value x = b_scale(b, b_embed(b, embedding), (double)sqrtf((float)g->d.hidden_size));
     for (uint32_t i = 0; i < g->d.n_layers && !b->failed; i++) {
@@ -58,6 +58,19 @@ static struct gemma gemma_from_config(struct builder *b, double default_scalar) 
     return g;
 }
 
+/* Gemma 1: the baseline with 1 + w norms. A config of the first release says "gelu" and means the tanh form; one with
+ * hidden_activation means what it says. */
+void build_gemma(struct builder *b) {
+    struct decoder_spec s = decoder_usual(b, 10000);
+    const char *activation = config_string_or(b->config, "hidden_act", "gelu_pytorch_tanh");
+    if (!strcmp(activation, "gelu")) activation = "gelu_pytorch_tanh";
+    s.layer.mlp.activation = block_activation(b, config_string_or(b->config, "hidden_activation", activation));
+    s.layer.norm.plus_one = true;
+    s.embedding_factor = (double)sqrtf((float)s.d.hidden_size);
+    s.tied_by_default = true;
+    decoder_build(b, &s);
+}
+
 void build_gemma2(struct builder *b) {
     struct gemma g = gemma_from_config(b, 256);
     g.full.softcap = (float)config_real_or(b->config, "attn_logit_softcapping", 50);
@@ -65,7 +78,7 @@ void build_gemma2(struct builder *b) {
     g.sliding = g.full;
     g.pattern = 2;
     decoder_set_window(&g.sliding, config_size_or(b->config, "sliding_window", 4096));
-    build_gemma(b, &g);
+    build_sandwich(b, &g);
 }
 
 void build_gemma3(struct builder *b) {
@@ -80,5 +93,5 @@ void build_gemma3(struct builder *b) {
     g.sliding.rope = b_rope_from_config(b, g.d.head_dim, "sliding_attention", 1e4);
     g.pattern = config_size_or(c, "sliding_window_pattern", config_size_or(c, "_sliding_window_pattern", 6));
     decoder_set_window(&g.sliding, config_size_or(c, "sliding_window", 4096));
-    build_gemma(b, &g);
+    build_sandwich(b, &g);
 }

@@ -25,7 +25,7 @@ void build_dots1(struct builder *b) {
     stack_build(b, &s);
 }
 
-static void build_glm(struct builder *b, bool rotates_half) {
+static void build_glm_experts(struct builder *b, bool rotates_half) {
     struct stack s = stack_from_config(b, 10000);
     s.attention.has_o_bias = false;
     s.attention.qk_norm = config_bool_or(b->config, "use_qk_norm", false) ? QK_NORM_HEAD : QK_NORM_NONE;
@@ -34,9 +34,9 @@ static void build_glm(struct builder *b, bool rotates_half) {
     stack_build(b, &s);
 }
 
-void build_glm4_moe(struct builder *b) { build_glm(b, true); }
+void build_glm4_moe(struct builder *b) { build_glm_experts(b, true); }
 
-void build_solar_open(struct builder *b) { build_glm(b, false); }
+void build_solar_open(struct builder *b) { build_glm_experts(b, false); }
 
 static struct value minimax_experts(struct builder *b, struct value x, struct stack *s, uint32_t layer) {
     (void)layer;

@@ -96,6 +96,8 @@ static void need_op(struct compiled *c, const struct op *op, struct needs *needs
         use_kernel(c, KERNEL_unary);
         use_kernel(c, KERNEL_scale);
         break;
+    case OP_GRID: use_kernel(c, KERNEL_grid); break;
+    case OP_XIELU: use_kernel(c, KERNEL_xielu); break;
     case OP_ROUTE: use_kernel(c, op->router.kind == ROUTER_SIGMOID ? KERNEL_unary : KERNEL_softmax); break;
     case OP_COMBINE: use_kernel(c, KERNEL_add_scaled); break;
     case OP_CONV: use_kernel(c, KERNEL_conv); break;

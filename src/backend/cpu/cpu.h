@@ -78,6 +78,9 @@ void cpu_head_op(struct compiled *c, const struct op *op, int thread);
 /* Steps of a matmul that experts share (matmul_ops.c). */
 enum activation_form cpu_part_form(const struct compiled *c, const struct matmul_part *part);
 void cpu_form_row(const struct compiled *c, enum activation_form form, const float *x, uint32_t n, void *out);
+/* The same with the weights from column `at` on. */
+void cpu_normalize_at(const struct compiled *c, const struct norm_params *norm, size_t at, const float *x, uint32_t n,
+                      float *y);
 void cpu_normalize(const struct compiled *c, const struct norm_params *norm, const float *x, uint32_t n, float *y);
 /* y = rows [first, first + n) of the matrix times the job's activations; handles runs of rows. */
 void cpu_matmul_rows(const struct compiled *c, const struct matmul_part *part, const struct matrix *matrix,

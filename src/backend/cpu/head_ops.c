@@ -9,11 +9,12 @@
 
 static void head_norm(const struct compiled *c, const struct op *op, const struct unit *u) {
     const struct head_params *h = &op->head.heads;
+    const struct norm_params *norm = &op->head.norm;
     for (uint32_t r = u->first_row; r < u->first_row + u->n_rows; r++)
         for (uint32_t i = 0; i < h->heads_per_unit; i++) {
             size_t at = (size_t)(u->unit * h->heads_per_unit + i) * h->head_dim;
-            cpu_normalize(c, &op->head.norm, value_row(c, op->in[0], r) + at, h->head_dim,
-                          value_row(c, op->out, r) + at);
+            cpu_normalize_at(c, norm, norm->per_group ? at : 0, value_row(c, op->in[0], r) + at, h->head_dim,
+                             value_row(c, op->out, r) + at);
         }
 }
 

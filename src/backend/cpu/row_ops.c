@@ -5,18 +5,20 @@
 #include <math.h>
 #include <string.h>
 
+void cpu_normalize_at(const struct compiled *c, const struct norm_params *norm, size_t at, const float *x, uint32_t n,
+                      float *y) {
+    const float *weight = norm->weight ? norm->weight->vector + at : NULL;
+    const float *bias = norm->bias ? norm->bias->vector + at : NULL;
+    if (norm->kind == NORM_RMS)
+        c->kernels->rms_norm(x, weight, norm->eps, n, y);
+    else
+        c->kernels->layer_norm(x, weight, bias, norm->eps, n, y);
+}
+
 void cpu_normalize(const struct compiled *c, const struct norm_params *norm, const float *x, uint32_t n, float *y) {
-    const struct kernels *k = c->kernels;
     uint32_t group = norm->group ? norm->group : n;
-    for (uint32_t first = 0; first < n; first += group) {
-        uint32_t at = norm->per_group ? first : 0;
-        const float *weight = norm->weight ? norm->weight->vector + at : NULL;
-        const float *bias = norm->bias ? norm->bias->vector + at : NULL;
-        if (norm->kind == NORM_RMS)
-            k->rms_norm(x + first, weight, norm->eps, group, y + first);
-        else
-            k->layer_norm(x + first, weight, bias, norm->eps, group, y + first);
-    }
+    for (uint32_t first = 0; first < n; first += group)
+        cpu_normalize_at(c, norm, norm->per_group ? first : 0, x + first, group, y + first);
 }
 
 static void embed_row(const struct compiled *c, const struct op *op, uint32_t row, float *out) {
@@ -26,6 +28,11 @@ static void embed_row(const struct compiled *c, const struct op *op, uint32_t ro
     if (op->embed.by_id) {
         bool is_known = r->token >= 0 && (uint32_t)r->token < op->embed.weight->n_rows;
         matrix_run(table, is_known ? (uint32_t)r->token : 0, 1, &run);
+        c->kernels->dequantize_row(&run, 0, out);
+        return;
+    }
+    if (op->embed.by_position) {
+        matrix_run(table, r->position < table->n_rows ? r->position : table->n_rows - 1, 1, &run);
         c->kernels->dequantize_row(&run, 0, out);
         return;
     }
@@ -143,6 +150,11 @@ static void run_row(const struct compiled *c, const struct op *op, uint32_t row)
     case OP_SOFTCAP: k->softcap(in0, op->factor, n, out); break;
     case OP_CLIP: k->clip(in0, op->clip.low, op->clip.high, n, out); break;
     case OP_POSITION: *out = position_factor(&op->position, c->step->rows[row].position); break;
+    case OP_GRID: k->grid(in0, op->grid.step->vector[0], n, out); break;
+    case OP_XIELU:
+        k->xielu(in0, op->xielu.positive->vector[0], op->xielu.negative->vector[0], op->xielu.beta, op->xielu.epsilon,
+                 n, out);
+        break;
     case OP_COPY:
     case OP_SELECT: memcpy(out, in0, n * sizeof *out); break;
     case OP_TAP: tap_row(c, op, row); break;

@@ -6,46 +6,10 @@
 #include <math.h>
 #include <string.h>
 
-/* Appends n bytes of text. */
-static char *put(char *at, const char *text, size_t n) {
-    memcpy(at, text, n);
-    return at + n;
-}
-
-const char *block_name(struct builder *b, const char *modules, const char *names) {
-    size_t n_modules = 1, n_names = 1;
-    for (const char *at = modules; *at; at++) n_modules += *at == '|';
-    for (const char *at = names; *at; at++) n_names += *at == '|';
-    size_t room = n_names * (strlen(modules) + 1) + n_modules * (strlen(names) + 1) + n_modules * n_names + 1;
-    char *joined = b->failed ? NULL : arena_alloc(&b->graph->arena, room), *at = joined;
-    if (!b->failed && !joined) builder_fail(b, ERROR_MEMORY, "out of memory (names)");
-    if (!joined) return "";
-    for (const char *module = modules; *module; module += *module == '|') {
-        size_t n_module = strcspn(module, "|");
-        for (const char *name = names; *name; name += *name == '|') {
-            size_t n_name = strcspn(name, "|");
-            if (at != joined) *at++ = '|';
-            at = put(at, module, n_module);
-            *at++ = '.';
-            at = put(at, name, n_name);
-            name += n_name;
-        }
-        module += n_module;
-    }
-    *at = '\0';
-    return joined;
-}
-
-/* A bias where the file has it, or, without a file, where the config promises it. */
-static const struct weight *optional_bias(struct builder *b, const char *name, struct row_selection rows, uint32_t n,
-                                          bool expected) {
-    return b_has(b, name, expected) ? b_vector_rows(b, name, rows, n) : NULL;
-}
-
 static struct matmul_part project(struct builder *b, struct matrix_source source, uint32_t n_rows, uint32_t n_cols,
                                   bool has_bias) {
     struct matmul_part part = {.weight = b_matrix_from(b, ROLE_ATTENTION, &source, 1, n_rows, n_cols)};
-    part.bias = optional_bias(b, block_name(b, source.module, "bias"), source.rows, n_rows, has_bias);
+    part.bias = block_bias(b, block_name(b, source.module, "bias"), source.rows, n_rows, has_bias);
     return part;
 }
 
@@ -95,7 +59,8 @@ static struct value project_all(struct builder *b, struct value x, const struct 
     struct row_selection rows[3] = {{0}};
     if (is_fused) fused_rows(s, n, rows);
     for (int i = 0; i < 3; i++)
-        sources[i] = (struct matrix_source){is_fused ? fused : block_name(b, module, usual[i]), rows[i]};
+        sources[i] =
+            (struct matrix_source){is_fused ? fused : block_name(b, module, usual[i]), rows[i], s->is_transposed};
     if (s->has_output_gate) sources[0].rows = (struct row_selection){2 * n->q_rows, 0, s->head_dim, 2 * s->head_dim};
     struct matmul_part parts[5];
     size_t n_parts = 0;
@@ -108,57 +73,75 @@ static struct value project_all(struct builder *b, struct value x, const struct 
     uint32_t gates = s->gate_is_per_head ? s->n_heads : s->n_heads * n->value_dim;
     if (s->gate_proj)
         parts[n_parts++] =
-            project(b, (struct matrix_source){block_name(b, module, s->gate_proj), {0}}, gates, x.width, false);
+            project(b, (struct matrix_source){.module = block_name(b, module, s->gate_proj)}, gates, x.width, false);
     return b_matmul(b, x, parts, n_parts);
 }
 
-static struct value normalize(struct builder *b, struct value x, const struct attention_spec *s,
-                              struct head_params heads, const char *name) {
-    struct norm_params norm = {.kind = NORM_RMS, .eps = s->qk_norm_eps};
-    if (s->qk_norm == QK_NORM_ALL) return b_rms_norm(b, x, name, s->qk_norm_eps, s->qk_norm_plus_one);
-    if (!s->qk_norm_is_plain) {
-        norm.weight = b_vector(b, name, s->head_dim);
-        if (s->qk_norm_plus_one && !b->failed && norm.weight->vector)
-            for (uint32_t i = 0; i < norm.weight->n_cols; i++) norm.weight->vector[i] += 1.0f;
+static float plus_one(float x) { return 1.0f + x; }
+
+/* The weights of all heads, from one tensor or from one for each head. */
+static const struct weight *head_weights(struct builder *b, const char *module, uint32_t n_heads, uint32_t head_dim) {
+    const char *whole = block_name(b, module, "weight");
+    if (b_has(b, whole, true)) return b_vector(b, whole, n_heads * head_dim);
+    const struct weight *all = b_constant(b, n_heads * head_dim, 0);
+    for (uint32_t h = 0; h < n_heads && !b->failed; h++) {
+        const char *name = arena_printf(&b->graph->arena, "%s.norms.%u.weight", module, h);
+        const struct weight *one = b_vector(b, name ? name : "", head_dim);
+        if (!b->failed) memcpy(all->vector + (size_t)h * head_dim, one->vector, head_dim * sizeof *one->vector);
     }
+    return all;
+}
+
+static struct value normalize(struct builder *b, struct value x, const struct attention_spec *s,
+                              struct head_params heads, const char *module) {
+    struct norm_params norm = {.kind = s->qk_norm_kind, .eps = s->qk_norm_eps};
+    if (!s->qk_norm_is_plain) {
+        norm.weight =
+            s->qk_norm == QK_NORM_EACH
+                ? head_weights(b, module, heads.n_units * heads.heads_per_unit, s->head_dim)
+                : b_vector(b, block_name(b, module, "weight"), s->qk_norm == QK_NORM_ALL ? x.width : s->head_dim);
+        if (s->qk_norm_plus_one) b_transform(b, norm.weight, plus_one);
+    }
+    if (s->qk_norm == QK_NORM_ALL) return b_norm(b, x, norm);
+    norm.per_group = s->qk_norm == QK_NORM_EACH;
     return b_head_norm(b, x, heads, norm);
 }
 
-/* Norm, position factor and rotation of q and k, in the order of the specification. Shared keys are ready. */
-static void prepare_heads(struct builder *b, const struct attention_spec *s, const struct shape *n, const char *module,
-                          struct value *q, struct value *k) {
-    const char *q_norm = block_name(b, block_name(b, module, name_or(s->q_norm, "q_norm|q_layernorm")), "weight");
-    const char *k_norm = block_name(b, block_name(b, module, name_or(s->k_norm, "k_norm|k_layernorm")), "weight");
-    bool has_norm = s->qk_norm != QK_NORM_NONE;
-    if (has_norm && !s->qk_norm_after_rope) {
-        *q = normalize(b, *q, s, n->queries, q_norm);
-        if (n->k_rows) *k = normalize(b, *k, s, n->keys, k_norm);
-    }
-    if (s->qkv_clip != 0 && s->qk_norm == QK_NORM_ALL) {
-        *q = b_clip(b, *q, -s->qkv_clip, s->qkv_clip);
-        if (n->k_rows) *k = b_clip(b, *k, -s->qkv_clip, s->qkv_clip);
-    }
-    if (s->position_scale.beta != 0)
-        *q = b_multiply(b, *q,
-                        b_position(b, s->position_scale.beta, s->position_scale.length, s->position_scale.offset));
-    if (s->has_rope) {
-        *q = b_rope(b, *q, n->queries, s->rope, s->rope_interleaved);
-        if (n->k_rows) *k = b_rope(b, *k, n->keys, s->rope, s->rope_interleaved);
-    }
-    if (has_norm && s->qk_norm_after_rope) {
-        *q = normalize(b, *q, s, n->queries, q_norm);
-        if (n->k_rows) *k = normalize(b, *k, s, n->keys, k_norm);
-    }
+static struct value clip(struct builder *b, struct value x, const struct attention_spec *s) {
+    return s->qkv_clip > 0 ? b_clip(b, x, -s->qkv_clip, s->qkv_clip) : x;
 }
 
-/* Writes keys and values to the layer's own cache, or finds the shared one. */
-static uint32_t prepare_cache(struct builder *b, const struct attention_spec *s, const struct shape *n, struct value k,
-                              struct value v) {
+/* Norm, clipping, position factor (of queries) and rotation of q or k, in the order of the specification. */
+static struct value prepare_heads(struct builder *b, struct value x, const struct attention_spec *s,
+                                  struct head_params heads, const char *norm_module, struct position_scale scale) {
+    bool has_norm = s->qk_norm != QK_NORM_NONE;
+    if (has_norm && !s->qk_norm_after_rope) x = normalize(b, x, s, heads, norm_module);
+    if (s->qk_norm == QK_NORM_ALL) x = clip(b, x, s);
+    if (scale.beta != 0) x = b_multiply(b, x, b_position(b, scale.beta, scale.length, scale.offset));
+    if (s->has_rope) x = b_rope(b, x, heads, s->rope, s->rope_interleaved);
+    if (has_norm && s->qk_norm_after_rope) x = normalize(b, x, s, heads, norm_module);
+    return x;
+}
+
+/* Keys and values into the layer's own cache, or the shared one, which has them. */
+static uint32_t prepare_cache(struct builder *b, struct value k, struct value v, const struct attention_spec *s,
+                              const struct shape *n, const char *module) {
     if (s->shared_cache) return *s->shared_cache;
+    if (s->qk_norm == QK_NORM_ALL) v = clip(b, v, s);
+    if (s->value_scale != 0) v = b_scale(b, v, s->value_scale);
+    k = prepare_heads(b, k, s, n->keys, block_name(b, module, name_or(s->k_norm, "k_norm|k_layernorm")),
+                      (struct position_scale){0});
     if (s->value_norm) v = b_head_norm(b, v, n->values, (struct norm_params){.kind = NORM_RMS, .eps = s->qk_norm_eps});
     uint32_t cache = b_cache(b, s->policy, s->window, s->n_kv_heads, s->head_dim, n->value_dim);
     b_cache_write(b, cache, k, v, n->keys);
     return cache;
+}
+
+static struct value gated_output(struct builder *b, struct value out, struct value gate, const struct attention_spec *s,
+                                 const struct shape *n) {
+    if (s->has_output_gate) return b_head_gated(b, UNARY_SIGMOID, gate, out, n->queries);
+    if (s->gate_proj && s->gate_is_per_head) return b_head_scale(b, s->gate_activation, gate, out, n->outputs);
+    return s->gate_proj ? b_head_gated(b, s->gate_activation, gate, out, n->outputs) : out;
 }
 
 uint32_t block_attention_cache(const struct builder *b) {
@@ -172,25 +155,21 @@ struct value block_attention(struct builder *b, struct value x, const struct att
     if (b->failed) return value_none();
     struct shape n = shape_of(s);
     struct value all = project_all(b, x, s, &n, module);
-    if (s->qkv_clip != 0 && s->qk_norm != QK_NORM_ALL) all = b_clip(b, all, -s->qkv_clip, s->qkv_clip);
+    if (s->qk_norm != QK_NORM_ALL) all = clip(b, all, s);
+    uint32_t at_v = n.q_rows + n.k_rows, at_gate = at_v + n.v_rows;
     struct value q = value_columns(all, 0, n.q_rows), k = value_columns(all, n.q_rows, n.k_rows);
-    struct value v = value_columns(all, n.q_rows + n.k_rows, n.v_rows);
-    struct value gate = value_columns(all, n.q_rows + n.k_rows + n.v_rows, n.q_rows);
-    if (s->keys_as_values) v = k;
-    if (s->qkv_clip != 0 && s->qk_norm == QK_NORM_ALL) v = b_clip(b, v, -s->qkv_clip, s->qkv_clip);
-    if (s->value_scale != 0) v = b_scale(b, v, s->value_scale);
-    prepare_heads(b, s, &n, module, &q, &k);
-    struct attend_params attend = {
-        .cache = prepare_cache(b, s, &n, k, v), .key_dim = s->head_dim, .value_dim = n.value_dim};
-    attend.softcap = s->softcap;
+    struct value v = s->keys_as_values ? k : value_columns(all, at_v, n.v_rows);
+    struct value gate = value_columns(all, at_gate, all.width - at_gate);
+    q = prepare_heads(b, q, s, n.queries, block_name(b, module, name_or(s->q_norm, "q_norm|q_layernorm")),
+                      s->position_scale);
+    struct attend_params attend = {.key_dim = s->head_dim, .value_dim = n.value_dim, .softcap = s->softcap};
+    attend.cache = prepare_cache(b, k, v, s, &n, module);
     attend.scale = (float)(s->scale != 0 ? s->scale : 1 / sqrt((double)s->head_dim));
     if (s->sinks) attend.sinks = b_vector(b, s->sinks, s->n_heads);
-    struct value out = b_attend(b, q, n.queries, attend);
-    if (s->has_output_gate) out = b_head_gated(b, UNARY_SIGMOID, gate, out, n.queries);
-    gate.width = s->gate_is_per_head ? s->n_heads : s->n_heads * n.value_dim;
-    if (s->gate_proj && s->gate_is_per_head) out = b_head_scale(b, s->gate_activation, gate, out, n.outputs);
-    if (s->gate_proj && !s->gate_is_per_head) out = b_head_gated(b, s->gate_activation, gate, out, n.outputs);
-    struct matrix_source o = {block_name(b, module, name_or(s->o_proj, "o_proj|out_proj")), {0}};
+    struct value out = gated_output(b, b_attend(b, q, n.queries, attend), gate, s, &n);
+    if (s->output_norm)
+        out = block_norm(b, out, &(struct norm_spec){.eps = s->qk_norm_eps}, block_name(b, module, s->output_norm));
+    struct matrix_source o = {block_name(b, module, name_or(s->o_proj, "o_proj|out_proj")), {0}, s->is_transposed};
     struct matmul_part o_part = project(b, o, x.width, s->n_heads * n.value_dim, s->has_o_bias);
     return b_matmul(b, out, &o_part, 1);
 }

@@ -25,6 +25,7 @@ struct value block_norm(struct builder *b, struct value x, const struct norm_spe
 enum qk_norm {
     QK_NORM_NONE,
     QK_NORM_HEAD, /* over each head, one weight of head_dim: q_norm.weight, k_norm.weight */
+    QK_NORM_EACH, /* over each head, weights of its own: q_norm.weight [heads, head_dim], or q_norm.norms.N.weight */
     QK_NORM_ALL,  /* over all heads at once, a weight for each column */
 };
 
@@ -39,6 +40,7 @@ struct attention_spec {
     uint32_t value_dim;            /* of a value head; 0 = head_dim */
     bool has_qkv_bias, has_o_bias; /* for shapes only; a file's biases are always used */
     enum qk_norm qk_norm;
+    enum norm_kind qk_norm_kind;
     float qk_norm_eps;
     bool qk_norm_plus_one; /* the file stores w - 1 */
     bool qk_norm_is_plain; /* without weights */
@@ -55,6 +57,7 @@ struct attention_spec {
     const char *q_norm, *k_norm, *q_proj, *k_proj, *v_proj, *o_proj;
     const char *qkv_proj; /* a fused tensor, taken where the file has it and when shapes only; NULL: none */
     enum qkv_layout qkv_layout;
+    bool is_transposed;  /* the file's matrices are [in, out] */
     double qkv_clip;     /* projections are clipped to +-qkv_clip, after a norm over all heads; 0 = not */
     bool value_norm;     /* RMS norm of each value head, without weights, eps as of q and k */
     bool keys_as_values; /* no v_proj: the values are the keys before norm and rope */
@@ -66,6 +69,7 @@ struct attention_spec {
     const char *gate_proj;
     bool gate_is_per_head;
     enum unary gate_activation;
+    const char *output_norm; /* RMS norm before the output projection, or NULL */
 };
 
 /* The number of the cache that the last block_attention wrote, for layers that share it. */
@@ -99,10 +103,21 @@ struct mlp_spec {
     bool has_bias;          /* for shapes only */
     double gate_multiplier; /* of the gate before its activation; 0 = 1 */
     double gate_threshold;  /* the gate becomes what it exceeds mean + threshold * deviation by; 0 = not */
+    const char *gate_proj, *up_proj, *down_proj; /* modules under the MLP's; NULL: gate_proj and so on */
+    const char *gate_up_proj; /* a fused tensor, used where the file has no separate ones; NULL: none */
+    bool up_is_first;         /* in the fused tensor */
+    bool is_interleaved;      /* in the fused tensor: gate rows even, up rows odd */
+    bool is_transposed;       /* the file's matrices are [in, out] */
+    bool has_no_gate;         /* down(f(up(x))) */
+    const char *xielu;        /* module of a trained activation in the place of f, without gate; or NULL */
+    const char *inner_norm;   /* RMS norm before the down projection, or NULL */
+    float inner_norm_eps;
 };
 
 /* down(f(gate(x)) * up(x)); module: "mlp". */
 struct value block_gated_mlp(struct builder *b, struct value x, const struct mlp_spec *spec, const char *module);
+/* The same, or without gate, as the specification says. */
+struct value block_mlp(struct builder *b, struct value x, const struct mlp_spec *spec, const char *module);
 
 /* down(f(up(x))), without a gate; module: "mlp". */
 struct value block_plain_mlp(struct builder *b, struct value x, const struct mlp_spec *spec, const char *module);
@@ -200,7 +215,11 @@ const struct weight *block_optional_vector(struct builder *b, const char *name, 
 /* Convolution weights [channels, 1, taps] (released files) or [channels, taps, 1] (MLX): the same bytes either way. */
 const struct weight *block_conv_weight(struct builder *b, const char *names, uint32_t channels, uint32_t taps);
 
-/* "module.name" in the graph's arena, for each pair of their alternatives ('|'). */
+/* A bias where the file has one or, for shapes only, where it is expected; else NULL. */
+const struct weight *block_bias(struct builder *b, const char *name, struct row_selection rows, uint32_t n,
+                                bool expected);
+
+/* "module.name" in the graph's arena, for each pair of their alternatives ('|'); the name itself where module is NULL. */
 const char *block_name(struct builder *b, const char *module, const char *name);
 
 /* The activation that a config names; an unknown one is an error. */

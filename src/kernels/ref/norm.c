@@ -61,6 +61,20 @@ void REF_NAME(clip)(const float *x, float low, float high, uint32_t n, float *y)
     }
 }
 
+static float clipped(float x, float low, float high) { return x < low ? low : x > high ? high : x; }
+
+void REF_NAME(grid)(const float *x, float step, uint32_t n, float *y) {
+    for (uint32_t k = 0; k < n; k++) y[k] = (round_magic(clipped(x[k] / step, -128.0f, 127.0f)) - ROUND_MAGIC) * step;
+}
+
+void REF_NAME(xielu)(const float *x, float a_p, float a_n, float beta, float epsilon, uint32_t n, float *y) {
+    for (uint32_t k = 0; k < n; k++) {
+        float v = x[k], m = epsilon < v ? epsilon : v; /* NaN stays */
+        float above = fused(a_p * v, v, beta * v), below = fused(math_exp(m) - 1.0f - v, a_n, beta * v);
+        y[k] = v > 0.0f ? above : below;
+    }
+}
+
 static float apply_unary(enum unary kind, float x) {
     switch (kind) {
     case UNARY_SILU: return math_silu(x);

@@ -261,6 +261,8 @@ static void run_row(const struct bench_case *bench, uint32_t task, int thread) {
         case KERNEL_add_scaled: k->add_scaled(x, 1e-9f, ROW, y); break;
         case KERNEL_softcap: k->softcap(x, 30.0f, ROW, y); break;
         case KERNEL_clip: k->clip(x, -1.0f, 1.0f, ROW, y); break;
+        case KERNEL_grid: k->grid(x, 0.5f, ROW, y); break;
+        case KERNEL_xielu: k->xielu(x, 0.8f, 0.9f, 0.5f, -1e-6f, ROW, y); break;
         case KERNEL_unary: k->unary((enum unary)b->kind, x, ROW, y); break;
         case KERNEL_gated: k->gated((enum unary)b->kind, x, z, ROW, y); break;
         case KERNEL_softmax: k->softmax(y, ROW); break;

@@ -31,8 +31,9 @@ void check_dequantize_row(struct check *c, int id);
 void check_dot(struct check *c, int id);
 void check_rms_norm(struct check *c, int id);
 void check_layer_norm(struct check *c, int id);
-void check_two_rows(struct check *c, int id); /* add, multiply */
-void check_one_row(struct check *c, int id);  /* scale, add_scaled, softcap, ... */
+void check_two_rows(struct check *c, int id);   /* add, multiply */
+void check_one_row(struct check *c, int id);    /* scale, add_scaled, softcap, ... */
+void check_shaped_row(struct check *c, int id); /* grid, xielu */
 void check_unary(struct check *c, int id);
 void check_gated(struct check *c, int id);
 void check_softmax(struct check *c, int id);

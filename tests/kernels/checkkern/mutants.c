@@ -55,6 +55,14 @@ static void bad_add_scaled(const float *x, float factor, uint32_t n, float *y) {
     right->add_scaled(x, factor, n, y);
     flip(y + last(n));
 }
+static void bad_grid(const float *x, float step, uint32_t n, float *y) {
+    right->grid(x, step, n, y);
+    flip(y + last(n));
+}
+static void bad_xielu(const float *x, float a_p, float a_n, float beta, float epsilon, uint32_t n, float *y) {
+    right->xielu(x, a_p, a_n, beta, epsilon, n, y);
+    if (n % 16 == 3) flip(y + last(n));
+}
 static void bad_softcap(const float *x, float cap, uint32_t n, float *y) {
     right->softcap(x, cap, n, y);
     flip(y + last(n));
