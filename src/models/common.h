@@ -49,49 +49,4 @@ struct value decoder_final_norm(struct builder *b, struct value x, const struct 
 struct value decoder_logits(struct builder *b, struct value x, const struct decoder *d, const struct weight *embedding,
                             const char *head_module, bool tied_by_default);
 
-/* ---- whole decoders by specification ---- */
-
-/* One layer: x + f(attention(norm(x))), then x + f(mlp(norm(x))), with up to four norms. */
-struct layer_spec {
-    struct norm_spec norm;
-    /* modules of the norms before and after each branch; NULL = there is none */
-    const char *attention_norm, *attention_out_norm, *mlp_norm, *mlp_out_norm;
-    bool is_parallel; /* both branches read the layer's input; without mlp_norm the MLP takes the attention's norm */
-    double branch_factor; /* of what is added to the residual */
-    struct attention_spec attention;
-    const char *attention_module;
-    struct mlp_spec mlp;
-    const char *mlp_module;
-};
-
-struct value decoder_layer(struct builder *b, struct value x, const struct layer_spec *layer);
-
-struct decoder_spec {
-    struct decoder d;
-    struct layer_spec layer;
-    const char *embedding, *final_norm, *head; /* modules */
-    double embedding_factor, logit_factor, head_input_factor;
-    float final_softcap;
-    bool tied_by_default;
-    const char *positions; /* module of a table of learned positions, or NULL */
-    uint32_t n_positions;
-    /* Changes the layer's specification for layer i; NULL = all layers are alike. */
-    void (*adapt)(struct builder *b, struct decoder_spec *spec, uint32_t layer);
-    const void *context; /* for adapt */
-};
-
-/* The baseline with the usual names and the config's sizes: pre-norms, grouped attention, gated MLP, untied head. */
-struct decoder_spec decoder_usual(struct builder *b, double default_theta);
-/* Norms with mean, bias and the config's layer_norm_eps in place of RMS norms. */
-void decoder_use_layer_norm(struct builder *b, struct decoder_spec *spec, double default_eps);
-/* No norms before the branches but after them, named as in the baseline's successors. */
-void decoder_use_post_norms(struct decoder_spec *spec);
-void decoder_build(struct builder *b, struct decoder_spec *spec);
-
-/* The growth of queries with the position: llama_4_scaling_beta of the rope parameters. */
-struct position_scale decoder_position_scale(struct builder *b);
-
-/* Whether the layer slides: by layer_types, else on all layers but each pattern-th. */
-bool decoder_layer_slides(struct builder *b, uint32_t layer, uint32_t pattern);
-
 #endif

@@ -3,6 +3,7 @@
  * Gemma 2 caps attention scores and logits and slides on even layers; Gemma 3 normalises q and k and has a rope base of
  * its own for the sliding layers, five of six. */
 #include "models/family.h"
+#include "models/stack.h"
 
 #include "models/common.h"
 
@@ -61,14 +62,14 @@ static struct gemma gemma_from_config(struct builder *b, double default_scalar) 
 /* Gemma 1: the baseline with 1 + w norms. A config of the first release says "gelu" and means the tanh form; one with
  * hidden_activation means what it says. */
 void build_gemma(struct builder *b) {
-    struct decoder_spec s = decoder_usual(b, 10000);
+    struct stack s = stack_from_config(b, 10000);
     const char *activation = config_string_or(b->config, "hidden_act", "gelu_pytorch_tanh");
     if (!strcmp(activation, "gelu")) activation = "gelu_pytorch_tanh";
-    s.layer.mlp.activation = block_activation(b, config_string_or(b->config, "hidden_activation", activation));
-    s.layer.norm.plus_one = true;
+    s.mlp.activation = block_activation(b, config_string_or(b->config, "hidden_activation", activation));
+    s.norm.plus_one = true;
     s.embedding_factor = (double)sqrtf((float)s.d.hidden_size);
     s.tied_by_default = true;
-    decoder_build(b, &s);
+    stack_build(b, &s);
 }
 
 void build_gemma2(struct builder *b) {

@@ -2,25 +2,26 @@
 /* Decoders with scaled embeddings, branches and logits (maximal-update parametrisation): Granite, its windowed
  * successor with a rope base for each layer, and MiniCPM. */
 #include "models/family.h"
+#include "models/stack.h"
 
 #include <math.h>
 
-static struct decoder_spec granite(struct builder *b) {
+static struct stack granite(struct builder *b) {
     struct config *c = b->config;
-    struct decoder_spec s = decoder_usual(b, 10000);
+    struct stack s = stack_from_config(b, 10000);
     double logits = config_real_or(c, "logits_scaling", 1);
     if (!(logits > 0)) builder_fail(b, ERROR_FORMAT, "%s: logits_scaling is %g", c->path, logits);
     s.embedding_factor = config_real_or(c, "embedding_multiplier", 1);
-    s.logit_factor = 1 / logits;
-    s.layer.branch_factor = config_real_or(c, "residual_multiplier", 1);
-    s.layer.attention.scale = config_real_or(c, "attention_multiplier", 0);
+    s.logits_factor = 1 / logits;
+    s.residual_factor = config_real_or(c, "residual_multiplier", 1);
+    s.attention.scale = config_real_or(c, "attention_multiplier", 0);
     s.tied_by_default = true;
     return s;
 }
 
 void build_granite(struct builder *b) {
-    struct decoder_spec s = granite(b);
-    decoder_build(b, &s);
+    struct stack s = granite(b);
+    stack_build(b, &s);
 }
 
 /* The base of layer i: 0 = no rope on that layer. */
@@ -29,10 +30,10 @@ static double layer_theta(struct builder *b, uint32_t layer, double fallback) {
     return json_is_array(list) ? json_number(json_at(list, layer), fallback) : fallback;
 }
 
-static void adapt_granite_swa(struct builder *b, struct decoder_spec *s, uint32_t layer) {
-    struct attention_spec *a = &s->layer.attention;
+static void adapt_granite_swa(struct builder *b, struct stack *s, uint32_t layer) {
+    struct attention_spec *a = &s->attention;
     double theta = layer_theta(b, layer, -1);
-    bool slides = decoder_layer_slides(b, layer, 0);
+    bool slides = stack_is_sliding(b, layer, false);
     a->has_rope = theta != 0;
     if (theta > 0) a->rope = b_rope_plain(b, s->d.head_dim, theta);
     a->sinks = b_has(b, "self_attn.sinks", true) ? "self_attn.sinks" : NULL;
@@ -40,16 +41,16 @@ static void adapt_granite_swa(struct builder *b, struct decoder_spec *s, uint32_
 }
 
 void build_granite_swa(struct builder *b) {
-    struct decoder_spec s = granite(b);
-    s.adapt = adapt_granite_swa;
-    decoder_build(b, &s);
+    struct stack s = granite(b);
+    s.adjust = adapt_granite_swa;
+    stack_build(b, &s);
 }
 
 void build_minicpm(struct builder *b) {
     struct config *c = b->config;
-    struct decoder_spec s = decoder_usual(b, 10000);
+    struct stack s = stack_from_config(b, 10000);
     s.embedding_factor = config_real_or(c, "scale_emb", 1);
-    s.layer.branch_factor = config_real_or(c, "scale_depth", 1) / sqrt((double)s.d.n_layers);
+    s.residual_factor = config_real_or(c, "scale_depth", 1) / sqrt((double)s.d.n_layers);
     s.head_input_factor = (double)config_size_or(c, "dim_model_base", s.d.hidden_size) / s.d.hidden_size;
-    decoder_build(b, &s);
+    stack_build(b, &s);
 }

@@ -54,18 +54,6 @@ void latent_build(struct builder *b, struct stack *s, const struct mla_spec *mla
     stack_build(b, s);
 }
 
-/* What stack_from_config reads of an attention that these families do not have. */
-struct stack latent_stack(struct builder *b) {
-    struct stack s = {.d = decoder_from_config(b),
-                      .attention_norm = "input_layernorm",
-                      .ffn_norm = "post_attention_layernorm",
-                      .embedding = "model.embed_tokens",
-                      .final_norm = "model.norm",
-                      .head = "lm_head"};
-    s.norm.eps = s.d.norm_eps;
-    return s;
-}
-
 static struct value v2_feed_forward(struct builder *b, struct value x, struct stack *s, uint32_t layer) {
     if (!has_routed_experts(b, layer)) return stack_mlp(b, x, s, layer);
     struct moe_spec moe = routed_experts(b, &s->d, ROUTER_SOFTMAX_ALL);
@@ -78,21 +66,21 @@ static struct value v2_feed_forward(struct builder *b, struct value x, struct st
 }
 
 void build_deepseek_v2(struct builder *b) {
-    struct stack s = latent_stack(b);
+    struct stack s = stack_usual(b);
     struct mla_spec mla = mla_from_config(b, &s.d, 10000, 128);
     s.feed_forward = v2_feed_forward;
     latent_build(b, &s, &mla);
 }
 
 void build_deepseek_v3(struct builder *b) {
-    struct stack s = latent_stack(b);
+    struct stack s = stack_usual(b);
     struct mla_spec mla = mla_from_config(b, &s.d, 10000, 128);
     s.feed_forward = routed_sigmoid;
     latent_build(b, &s, &mla);
 }
 
 void build_glm4_moe_lite(struct builder *b) {
-    struct stack s = latent_stack(b);
+    struct stack s = stack_usual(b);
     struct mla_spec mla = mla_from_config(b, &s.d, 1000000, 128);
     mla.latent_norm_eps = s.d.norm_eps;
     s.feed_forward = routed_sigmoid;
@@ -100,7 +88,7 @@ void build_glm4_moe_lite(struct builder *b) {
 }
 
 void build_mistral4(struct builder *b) {
-    struct stack s = latent_stack(b);
+    struct stack s = stack_usual(b);
     struct mla_spec mla = mla_from_config(b, &s.d, 10000, 128);
     const struct json *rope = rope_object(b);
     mla.position_scale.beta = config_object_real_or(b->config, rope, "rope_parameters", "llama_4_scaling_beta", 0);
@@ -111,7 +99,7 @@ void build_mistral4(struct builder *b) {
 }
 
 void build_youtu(struct builder *b) {
-    struct stack s = latent_stack(b);
+    struct stack s = stack_usual(b);
     struct mla_spec mla = mla_from_config(b, &s.d, 1600000, 128);
     mla.latent_norm_eps = s.d.norm_eps;
     s.tied_by_default = true;
@@ -121,7 +109,7 @@ void build_youtu(struct builder *b) {
 /* The embedding, both branches and the head's input are scaled (MiniCPM, 2024). */
 void build_minicpm3(struct builder *b) {
     struct config *c = b->config;
-    struct stack s = latent_stack(b);
+    struct stack s = stack_usual(b);
     struct mla_spec mla = mla_from_config(b, &s.d, 10000, s.d.hidden_size / s.d.n_heads);
     mla.rope_interleaved = false;
     mla.scale = 0;

@@ -9,7 +9,6 @@
 struct mla_spec mla_from_config(struct builder *b, const struct decoder *d, double theta, uint32_t default_value_dim);
 
 /* A stack whose mixer is latent attention; latent_build builds it. */
-struct stack latent_stack(struct builder *b);
 void latent_build(struct builder *b, struct stack *s, const struct mla_spec *mla);
 
 #endif

@@ -2,11 +2,12 @@
 /* Phi 1 and 2: both branches in parallel after one LayerNorm, biases everywhere, partial rope, no gate. Phi 3 and 4:
  * the baseline with fused projections, a window, and longrope in the long variants. */
 #include "models/family.h"
+#include "models/stack.h"
 
 void build_phi(struct builder *b) {
-    struct decoder_spec s = decoder_usual(b, 10000);
-    struct attention_spec *a = &s.layer.attention;
-    decoder_use_layer_norm(b, &s, 1e-5);
+    struct stack s = stack_from_config(b, 10000);
+    struct attention_spec *a = &s.attention;
+    stack_use_layer_norm(b, &s, 1e-5);
     a->rope = b_rope_from_config(b, decoder_rotary_dim(b, s.d.head_dim, 0.5), NULL, 10000);
     a->has_qkv_bias = a->has_o_bias = true;
     a->o_proj = "dense";
@@ -16,21 +17,21 @@ void build_phi(struct builder *b) {
         a->q_norm = "q_layernorm";
         a->k_norm = "k_layernorm";
     }
-    s.layer.mlp_norm = NULL;
-    s.layer.is_parallel = true;
-    s.layer.mlp.activation = block_activation(b, config_string_or(b->config, "hidden_act", "gelu_new"));
-    s.layer.mlp.has_no_gate = s.layer.mlp.has_bias = true;
-    s.layer.mlp.up_proj = "fc1";
-    s.layer.mlp.down_proj = "fc2";
+    s.ffn_norm = NULL;
+    s.is_parallel = true;
+    s.mlp.activation = block_activation(b, config_string_or(b->config, "hidden_act", "gelu_new"));
+    s.mlp.has_no_gate = s.mlp.has_bias = true;
+    s.mlp.up_proj = "fc1";
+    s.mlp.down_proj = "fc2";
     s.final_norm = "model.final_layernorm";
     s.d.head_has_bias = true;
-    decoder_build(b, &s);
+    stack_build(b, &s);
 }
 
 void build_phi3(struct builder *b) {
-    struct decoder_spec s = decoder_usual(b, 10000);
-    s.layer.attention.qkv_proj = "qkv_proj";
-    s.layer.mlp.gate_up_proj = "gate_up_proj";
-    decoder_set_window(&s.layer.attention, (uint32_t)config_integer_or(b->config, "sliding_window", 0, 0, INT32_MAX));
-    decoder_build(b, &s);
+    struct stack s = stack_from_config(b, 10000);
+    s.attention.qkv_proj = "qkv_proj";
+    s.mlp.gate_up_proj = "gate_up_proj";
+    decoder_set_window(&s.attention, (uint32_t)config_integer_or(b->config, "sliding_window", 0, 0, INT32_MAX));
+    stack_build(b, &s);
 }

@@ -3,25 +3,57 @@
 
 #include <string.h>
 
-struct stack stack_from_config(struct builder *b, double theta) {
+struct stack stack_usual(struct builder *b) {
     struct stack s = {.d = decoder_from_config(b),
                       .attention_module = "self_attn",
                       .attention_norm = "input_layernorm",
                       .ffn_norm = "post_attention_layernorm",
                       .embedding = "model.embed_tokens",
                       .final_norm = "model.norm",
-                      .head = "lm_head"};
+                      .head = "lm_head",
+                      .mlp_module = "mlp"};
     s.norm.eps = s.d.norm_eps;
+    s.mlp = (struct mlp_spec){.intermediate_size = s.d.intermediate_size,
+                              .activation = s.d.activation,
+                              .has_bias = config_bool_or(b->config, "mlp_bias", false)};
+    return s;
+}
+
+struct stack stack_from_config(struct builder *b, double theta) {
+    struct stack s = stack_usual(b);
     s.attention = decoder_attention(b, &s.d, theta);
     return s;
 }
 
+void stack_use_layer_norm(struct builder *b, struct stack *s, double default_eps) {
+    s->norm.kind = NORM_LAYER;
+    s->norm.eps = (float)config_real_or(b->config, "layer_norm_eps", default_eps);
+    s->norm.has_bias = true;
+    s->attention.qk_norm_eps = s->norm.eps;
+}
+
+void stack_use_post_norms(struct stack *s) {
+    s->attention_norm = s->ffn_norm = NULL;
+    s->attention_post_norm = "post_attention_layernorm";
+    s->ffn_post_norm = "post_feedforward_layernorm";
+}
+
+struct position_scale stack_position_scale(struct builder *b) {
+    struct config *c = b->config;
+    const struct json *rope = config_get(c, "rope_parameters");
+    if (!rope) rope = config_get(c, "rope_scaling");
+    struct position_scale scale = {
+        .beta = config_object_real_or(c, rope, "rope_parameters", "llama_4_scaling_beta", 0),
+        .length = config_object_real_or(c, rope, "rope_parameters", "original_max_position_embeddings", 8192),
+    };
+    if (!(scale.length >= 1))
+        builder_fail(b, ERROR_FORMAT, "%s: original_max_position_embeddings is %g", c->path, scale.length);
+    return scale;
+}
+
 struct value stack_mlp(struct builder *b, struct value x, struct stack *s, uint32_t layer) {
     (void)layer;
-    struct mlp_spec mlp = {.intermediate_size = s->d.intermediate_size,
-                           .activation = s->d.activation,
-                           .has_bias = config_bool_or(b->config, "mlp_bias", false)};
-    return block_gated_mlp(b, x, &mlp, "mlp");
+    return block_mlp(b, x, &s->mlp, s->mlp_module);
 }
 
 bool stack_is_sliding(struct builder *b, uint32_t layer, bool otherwise) {
@@ -40,10 +72,10 @@ static struct value branch_sum(struct builder *b, struct value x, struct value b
 }
 
 static struct value build_layer(struct builder *b, struct value x, struct stack *s, uint32_t layer) {
-    struct value n = normalized(b, x, s, s->attention_norm), input = n;
+    struct value input = x, n = normalized(b, x, s, s->attention_norm), normed = n;
     n = s->mix ? s->mix(b, n, s, layer) : block_attention(b, n, &s->attention, s->attention_module);
     x = branch_sum(b, x, n, s, s->attention_post_norm);
-    n = s->is_parallel ? input : normalized(b, x, s, s->ffn_norm);
+    n = s->is_parallel && !s->ffn_norm ? normed : normalized(b, s->is_parallel ? input : x, s, s->ffn_norm);
     n = (s->feed_forward ? s->feed_forward : stack_mlp)(b, n, s, layer);
     return branch_sum(b, x, n, s, s->ffn_post_norm);
 }
@@ -51,6 +83,10 @@ static struct value build_layer(struct builder *b, struct value x, struct stack 
 void stack_build(struct builder *b, struct stack *s) {
     const struct weight *embedding = decoder_embedding(b, &s->d, s->embedding);
     struct value x = b_scale(b, b_embed(b, embedding), s->embedding_factor != 0 ? s->embedding_factor : 1);
+    if (s->positions) {
+        const struct weight *table = b_matrix(b, ROLE_EMBEDDING, s->positions, s->n_positions, s->d.hidden_size);
+        x = b_add(b, x, b_embed_position(b, table));
+    }
     for (uint32_t i = 0; i < s->d.n_layers && !b->failed; i++) {
         builder_layer(b, s->d.layer_format, i);
         if (s->adjust) s->adjust(b, s, i);
@@ -62,7 +98,9 @@ void stack_build(struct builder *b, struct stack *s) {
     x = b_scale(b, x, s->head_input_factor != 0 ? s->head_input_factor : 1);
     b->graph->hidden = x;
     x = decoder_logits(b, x, &s->d, embedding, s->head, s->tied_by_default);
-    if (s->logits_factor != 0) b->graph->logits = b_scale(b, x, s->logits_factor);
+    x = b_scale(b, x, s->logits_factor != 0 ? s->logits_factor : 1);
+    if (s->final_softcap != 0) x = b_softcap(b, x, s->final_softcap);
+    b->graph->logits = x;
 }
 
 /* ---- experts as DeepSeek has them ---- */

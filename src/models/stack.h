@@ -15,7 +15,13 @@ struct stack {
     const char *attention_norm, *attention_post_norm, *ffn_norm, *ffn_post_norm;
     const char *embedding, *final_norm, *head;
     double embedding_factor, residual_factor, head_input_factor, logits_factor; /* 0 = 1 */
-    bool is_parallel; /* both branches read attention_norm's result */
+    bool
+        is_parallel; /* both branches read the layer's input; without ffn_norm the second takes attention_norm's result */
+    struct mlp_spec mlp; /* of stack_mlp */
+    const char *mlp_module;
+    float final_softcap;
+    const char *positions; /* module of a table of n_positions learned positions, or NULL */
+    uint32_t n_positions;
     bool tied_by_default;
     void (*adjust)(struct builder *b, struct stack *s, uint32_t layer); /* or NULL */
     struct value (*mix)(struct builder *b, struct value x, struct stack *s,
@@ -24,12 +30,21 @@ struct stack {
     const void *own;                                                                                  /* the family's */
 };
 
+/* The usual names, norms and MLP, by the config, for families with a mixer of their own. */
+struct stack stack_usual(struct builder *b);
 /* The baseline, by the config; rope_theta defaults to theta. */
 struct stack stack_from_config(struct builder *b, double theta);
+/* Norms with mean, bias and the config's layer_norm_eps in place of RMS norms. */
+void stack_use_layer_norm(struct builder *b, struct stack *s, double default_eps);
+/* No norms before the branches but after them, under the usual names. */
+void stack_use_post_norms(struct stack *s);
 void stack_build(struct builder *b, struct stack *s);
 
-/* The dense feed-forward of intermediate_size. */
+/* The dense feed-forward by s->mlp. */
 struct value stack_mlp(struct builder *b, struct value x, struct stack *s, uint32_t layer);
+
+/* The growth of queries with the position: llama_4_scaling_beta of the rope parameters. */
+struct position_scale stack_position_scale(struct builder *b);
 
 /* Whether layer_types make the layer slide, or `otherwise` where the config has none. */
 bool stack_is_sliding(struct builder *b, uint32_t layer, bool otherwise);
