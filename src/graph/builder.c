@@ -202,6 +202,30 @@ struct value b_spread(struct builder *b, struct value x, const struct weight *fa
     return op.out;
 }
 
+void b_multiply_heads(struct builder *b, struct value x, const struct weight *weight, bool is_transposed,
+                      struct value out, uint32_t slot_stride) {
+    struct op op = {.kind = OP_EXPERTS, .in = {x, value_none(), value_none()}, .out = out};
+    if (b->failed) return;
+    op.matmul.n_parts = 1;
+    op.matmul.top_k = weight->n_experts;
+    op.matmul.expert_input = true;
+    op.matmul.factor = 1.0f;
+    op.matmul.slot_stride = slot_stride;
+    op.matmul.parts[0] = (struct matmul_part){.weight = weight, .is_transposed = is_transposed};
+    b_op(b, op);
+}
+
+struct value b_add_vector(struct builder *b, struct value x, const struct weight *vector) {
+    return simple_op(b, (struct op){.kind = OP_ADD, .weight = vector}, x, value_none());
+}
+
+struct value b_block_dot(struct builder *b, struct value x, struct value y, uint32_t n_blocks) {
+    if (b->failed) return value_none();
+    struct op op = {.kind = OP_BLOCK_DOT, .in = {x, y}, .out = value_like(b, x, n_blocks)};
+    b_op(b, op);
+    return op.out;
+}
+
 struct value b_threshold(struct builder *b, struct value x, double factor) {
     return simple_op(b, (struct op){.kind = OP_THRESHOLD, .factor = (float)factor}, x, value_none());
 }
@@ -402,6 +426,7 @@ const char *op_kind_name(enum op_kind kind) {
         [OP_POSITION] = "position",
         [OP_MIX] = "mix",
         [OP_SPREAD] = "spread",
+        [OP_BLOCK_DOT] = "block_dot",
         [OP_THRESHOLD] = "threshold",
         [OP_MATCH_RMS] = "match_rms",
         [OP_GRID] = "grid",

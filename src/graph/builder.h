@@ -72,6 +72,12 @@ struct value b_mix(struct builder *b, struct value x, struct value coefficients,
                    uint32_t n_streams);
 /* x times each of the factors, side by side. */
 struct value b_spread(struct builder *b, struct value x, const struct weight *factors);
+/* x's slots, one for each head, through a matrix for each head; out's slots are slot_stride columns apart (0: packed). */
+void b_multiply_heads(struct builder *b, struct value x, const struct weight *weight, bool is_transposed,
+                      struct value out, uint32_t slot_stride);
+struct value b_add_vector(struct builder *b, struct value x, const struct weight *vector);
+/* The dot products of the blocks of x and y: n_blocks columns. */
+struct value b_block_dot(struct builder *b, struct value x, struct value y, uint32_t n_blocks);
 /* max(x - (mean + factor * standard deviation), 0) */
 struct value b_threshold(struct builder *b, struct value x, double factor);
 /* x scaled to the root mean square of the reference. */

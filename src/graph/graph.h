@@ -36,7 +36,7 @@ enum op_kind {
     OP_EMBED,      /* out = embedding row of the token, or the row's vector */
     OP_ROPE_TABLE, /* out = cos, sin of one rope table at the row's position */
     OP_NORM,       /* out = norm(in0), over groups of `norm.group` columns */
-    OP_ADD,        /* out = in0 + in1 */
+    OP_ADD,        /* out = in0 + in1, or + weight vector where in1 is missing */
     OP_MULTIPLY,   /* out = in0 * in1; a narrower in1 scales equal blocks of columns, one each */
     OP_WEIGH,      /* out = in0 * weight vector; a narrower one scales equal blocks of columns, one each */
     OP_SCALE,      /* out = in0 * factor */
@@ -47,6 +47,7 @@ enum op_kind {
     OP_COPY,       /* out = in0 */
     OP_POSITION,   /* out [1] = the factor of the row's position */
     OP_MIX,        /* streams side by side: out_i = in2_i + sum over j of in1[i][j] * in0_j (in2 may be missing) */
+    OP_BLOCK_DOT,  /* out[i] = dot of the blocks i of in0 and in1 */
     OP_SPREAD,     /* out block i = in0 * weight[i] */
     OP_THRESHOLD,  /* out = max(in0 - (mean + factor * standard deviation), 0) */
     OP_MATCH_RMS,  /* out = in0 scaled to the root mean square of in1; `factor` bounds in0's mean square from below */
@@ -180,6 +181,7 @@ struct dplr_params {
 struct delta_params {
     uint32_t n_key_heads, n_value_heads, key_dim, value_dim;
     const struct weight *a, *dt_bias; /* a = -exp(A_log) */
+    float beta_factor;                /* beta = factor * sigmoid(raw) */
     uint32_t state;                   /* offset: [value heads][value_dim][key_dim] */
 };
 
@@ -194,7 +196,7 @@ struct op {
             bool by_id;       /* also where the row has a vector; ids beyond the table, and none, take row 0 */
             bool by_position; /* row number position, or the last one beyond the table, in place of the token */
         } embed;
-        const struct weight *weight; /* OP_WEIGH, OP_SPREAD */
+        const struct weight *weight; /* OP_WEIGH, OP_SPREAD, OP_ADD */
         struct {
             const struct weight *step; /* one value */
         } grid;

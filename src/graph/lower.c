@@ -82,7 +82,9 @@ static void fuse_residual(struct plan *plan) {
         size_t j = 0;
         if (!op || op->kind != OP_MATMUL || op->matmul.n_parts != 1 || op->matmul.has_residual) continue;
         struct op *add = next_op(plan, i, &j);
-        if (!add || add->kind != OP_ADD || count_readers(plan, op->out.id) != 1 || !is_whole(plan, op->out)) continue;
+        if (!add || add->kind != OP_ADD || !add->in[1].width || count_readers(plan, op->out.id) != 1 ||
+            !is_whole(plan, op->out))
+            continue;
         bool is_second = same_value(add->in[1], op->out);
         if (!is_second && !same_value(add->in[0], op->out)) continue;
         struct value residual = add->in[is_second ? 0 : 1];

@@ -85,6 +85,7 @@ static void need_op(struct compiled *c, const struct op *op, struct needs *needs
     case OP_SPREAD: use_kernel(c, KERNEL_scale); break;
     case OP_MIX: use_kernel(c, KERNEL_add_scaled); break;
     case OP_THRESHOLD: use_kernel(c, KERNEL_threshold); break;
+    case OP_BLOCK_DOT:
     case OP_MATCH_RMS: use_kernel(c, KERNEL_dot); break;
     case OP_SCALE: use_kernel(c, KERNEL_scale); break;
     case OP_UNARY: use_kernel(c, KERNEL_unary); break;

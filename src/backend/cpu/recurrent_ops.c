@@ -171,6 +171,7 @@ static void delta_gates(const struct compiled *c, const struct op *op, uint32_t 
     *decay = p->a->vector[head] * dt;
     c->kernels->unary(UNARY_EXP, decay, 1, decay);
     c->kernels->unary(UNARY_SIGMOID, value_row(c, op->in[3], row) + head, 1, beta);
+    *beta = *beta * p->beta_factor;
 }
 
 static void delta(const struct compiled *c, const struct op *op, const struct unit *u) {

@@ -82,6 +82,9 @@ static float plus_one(float x) { return 1.0f + x; }
 /* The weights of all heads, from one tensor or from one for each head. */
 static const struct weight *head_weights(struct builder *b, const char *module, uint32_t n_heads, uint32_t head_dim) {
     const char *whole = block_name(b, module, "weight");
+    if (!b->failed) whole = arena_printf(&b->graph->arena, "%s|%s", whole, module); /* a bare vector has no ".weight" */
+    if (!whole) builder_fail(b, ERROR_MEMORY, "out of memory (names)");
+    if (b->failed) return NULL;
     if (b_has(b, whole, true)) return b_vector(b, whole, n_heads * head_dim);
     const struct weight *all = b_constant(b, n_heads * head_dim, 0);
     for (uint32_t h = 0; h < n_heads && !b->failed; h++) {

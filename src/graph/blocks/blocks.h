@@ -186,6 +186,13 @@ struct mamba1_spec {
 
 struct value block_mamba1(struct builder *b, struct value x, const struct mamba1_spec *spec, const char *module);
 
+/* Gated linear recurrence behind a convolution, beside a GELU branch (Griffin; De et al. 2024). */
+struct lru_spec {
+    uint32_t n_heads, width, conv_taps;
+};
+
+struct value block_lru(struct builder *b, struct value x, const struct lru_spec *spec, const char *module);
+
 struct short_conv_spec {
     uint32_t taps;
     bool has_bias; /* for shapes only */
@@ -195,9 +202,59 @@ struct short_conv_spec {
 struct value block_short_conv(struct builder *b, struct value x, const struct short_conv_spec *spec,
                               const char *module);
 
+/* Mamba whose time step, B and C come from the convolved channels through a normed bottleneck, with one decay rate for each
+ * head; in_proj holds gate and input inside each head. */
+struct mamba_bottleneck_spec {
+    uint32_t n_heads, head_dim, state_dim, dt_rank, conv_taps;
+    float norm_eps;
+};
+
+struct value block_mamba_bottleneck(struct builder *b, struct value x, const struct mamba_bottleneck_spec *spec,
+                                    const char *module);
+
+/* Linear attention with a constant decay for each head: S = S * decay + v k^T, y = S q; then a norm, times
+ * sigmoid(gate(x)). */
+struct linear_attention_spec {
+    uint32_t n_heads, head_dim;
+    double (*slope)(const void *context, uint32_t head); /* decay = exp(-slope) */
+    const void *context;
+    const char *qkv, *gate, *norm, *out; /* modules */
+    bool qkv_by_head;                    /* q, k, v of a head lie together, else all of q come first */
+    bool has_qkv_activation;
+    enum unary qkv_activation;
+    const char *q_norm, *k_norm; /* norms of each head; NULL = none */
+    float qk_norm_eps;
+    bool has_rope;
+    uint32_t rope;
+    double scale;         /* of the queries */
+    uint32_t norm_groups; /* 0 = 1 */
+    float norm_eps;
+};
+
+struct value block_linear_attention(struct builder *b, struct value x, const struct linear_attention_spec *spec,
+                                    const char *module);
+
+/* A recurrence with a diagonal plus rank-one transition for each head (kernels.h, dplr_job); all inputs but v have n_heads
+ * times key_dim columns. */
+struct value block_dplr(struct builder *b, uint32_t n_heads, uint32_t key_dim, uint32_t value_dim, struct value q,
+                        struct value decay, struct value a, struct value bb, struct value k, struct value v);
+
+/* Delta rule whose decay is a vector for each head (Kimi Delta Attention, 2025). */
+struct channel_delta_spec {
+    uint32_t n_heads, head_dim, conv_taps;
+    float norm_eps;
+};
+
+/* Each head scaled to length `factor`; eps is added to the squared length. */
+struct value block_l2_norm(struct builder *b, struct value x, struct head_params heads, double factor, double eps);
+
+struct value block_channel_delta(struct builder *b, struct value x, const struct channel_delta_spec *spec,
+                                 const char *module);
+
 struct delta_spec {
     uint32_t n_key_heads, n_value_heads, key_dim, value_dim, conv_taps;
     float norm_eps;
+    double beta_factor; /* 0 = 1; 2 lets the transition have negative eigenvalues */
 };
 
 struct value block_delta_net(struct builder *b, struct value x, const struct delta_spec *spec, const char *module);
@@ -207,6 +264,11 @@ enum { CHANNEL_UNIT = 64 }; /* channels of one unit of channel-wise ops */
 /* Causal convolution of every channel of x; its history becomes part of the state. bias may be NULL. */
 struct value block_conv(struct builder *b, struct value x, const struct weight *weight, const struct weight *bias,
                         uint32_t taps, bool silu);
+/* The weights of one convolution from those of three, whatever channels each of the tensors holds. */
+const struct weight *block_joined_conv(struct builder *b, const char *const names[3], const uint32_t channels[3],
+                                       uint32_t taps);
+/* The previous token's x; zero for the first. */
+struct value block_previous(struct builder *b, struct value x);
 /* -exp(vector) */
 const struct weight *block_decay_rate(struct builder *b, const char *name, uint32_t n);
 /* A vector where the file has it, or, without a file, where it is expected. */

@@ -3,6 +3,7 @@
 #include "graph/blocks/blocks.h"
 
 #include <math.h>
+#include <string.h>
 
 static float minus_exp(float x) { return (float)-exp((double)x); }
 
@@ -20,6 +21,32 @@ const struct weight *block_conv_weight(struct builder *b, const char *names, uin
     const struct weight *weight = b_vector(b, names, channels * taps);
     if (weight) ((struct weight *)(uintptr_t)weight)->taps = taps;
     return weight;
+}
+
+const struct weight *block_joined_conv(struct builder *b, const char *const names[3], const uint32_t channels[3],
+                                       uint32_t taps) {
+    uint32_t all = channels[0] + channels[1] + channels[2], at = 0;
+    const struct weight *joined = b_constant(b, all * taps, 0);
+    for (int i = 0; i < 3 && !b->failed; i++) {
+        const struct tensor *tensor = weights_find(&b->graph->weights, b->scope, names[i]);
+        uint32_t n = channels[i];
+        if (tensor && tensor->n_dims == 3 && tensor->shape[0] <= all) n = (uint32_t)tensor->shape[0];
+        const struct weight *part = block_conv_weight(b, names[i], n, taps);
+        if (b->failed) return NULL;
+        if (at + n > all || (i == 2 && tensor && at + n != all))
+            builder_fail(b, ERROR_FORMAT, "%s: '%s' and its like have not %u channels together", b->config->path,
+                         part->name, all);
+        else if (part->vector)
+            memcpy(joined->vector + (size_t)at * taps, part->vector, (size_t)n * taps * sizeof(float));
+        at += n;
+    }
+    return joined;
+}
+
+struct value block_previous(struct builder *b, struct value x) {
+    const struct weight *taps = b_constant(b, 2 * x.width, 0);
+    for (uint32_t i = 0; i < x.width && !b->failed; i++) taps->vector[2 * i] = 1;
+    return block_conv(b, x, taps, NULL, 2, false);
 }
 
 struct value block_conv(struct builder *b, struct value x, const struct weight *weight, const struct weight *bias,

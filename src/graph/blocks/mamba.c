@@ -121,3 +121,42 @@ struct value block_mamba2(struct builder *b, struct value x, const struct mamba2
     return b_linear(b, y, b_matrix(b, ROLE_RECURRENT, out_proj, x.width, inner),
                     block_optional_vector(b, block_name(b, out_proj, "bias"), s->has_proj_bias, x.width));
 }
+
+struct value block_mamba_bottleneck(struct builder *b, struct value x, const struct mamba_bottleneck_spec *s,
+                                    const char *module) {
+    uint32_t n = s->n_heads, d = s->head_dim, inner = n * d, state = s->state_dim, rank = s->dt_rank;
+    const char *in_proj = block_name(b, module, "in_proj");
+    struct matrix_source z_rows = {in_proj, {2 * inner, 0, d, 2 * d}}, x_rows = {in_proj, {2 * inner, d, d, 2 * d}};
+    struct matmul_part parts[2] = {{.weight = b_matrix_from(b, ROLE_RECURRENT, &z_rows, 1, inner, x.width)},
+                                   {.weight = b_matrix_from(b, ROLE_RECURRENT, &x_rows, 1, inner, x.width)}};
+    struct value zx = b_matmul(b, x, parts, 2), z = value_columns(zx, 0, inner);
+    const struct weight *conv = block_conv_weight(b, block_name(b, module, "conv1d.weight"), inner, s->conv_taps);
+    struct value u = block_conv(b, value_columns(zx, inner, inner), conv, NULL, s->conv_taps, true);
+    struct matmul_part low_part = {
+        .weight = b_matrix(b, ROLE_RECURRENT, block_name(b, module, "bcdt_proj"), rank + 2 * state, inner),
+        .is_exact = true};
+    struct value low = b_matmul(b, u, &low_part, 1);
+    struct value bb =
+        b_rms_norm(b, value_columns(low, 0, state), block_name(b, module, "B_norm_weight"), s->norm_eps, false);
+    struct value cc =
+        b_rms_norm(b, value_columns(low, state, state), block_name(b, module, "C_norm_weight"), s->norm_eps, false);
+    struct value dt =
+        b_rms_norm(b, value_columns(low, 2 * state, rank), block_name(b, module, "dt_norm_weight"), s->norm_eps, false);
+    struct matmul_part dt_part = {.weight = b_matrix(b, ROLE_RECURRENT, block_name(b, module, "dt_proj"), n, rank),
+                                  .is_exact = true};
+    struct op scan = {.kind = OP_MAMBA2, .in = {u, bb, cc, b_matmul(b, dt, &dt_part, 1)}};
+    scan.head.heads = (struct head_params){n, 1, d, false};
+    scan.head.mamba2 = (struct mamba2_params){
+        .n_heads = n,
+        .head_dim = d,
+        .state_dim = state,
+        .heads_per_group = n,
+        .a = block_decay_rate(b, block_name(b, module, "A_log"), n),
+        .d = b_vector(b, block_name(b, module, "D"), n),
+        .dt_bias = b_vector(b, block_name(b, module, "dt_bias"), n),
+        .dt_max = INFINITY,
+        .state = b_state(b, (uint64_t)inner * state),
+    };
+    struct value y = b_gated(b, UNARY_SILU, z, b_head_op(b, scan, inner));
+    return b_linear(b, y, b_matrix(b, ROLE_RECURRENT, block_name(b, module, "out_proj"), x.width, inner), NULL);
+}

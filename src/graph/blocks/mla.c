@@ -31,20 +31,6 @@ static struct value queries(struct builder *b, struct value x, const struct mla_
     return b_matmul(b, x, parts, 2);
 }
 
-/* x's slots, one for each head, through a matrix for each head; out's slots are slot_stride columns apart. */
-static void multiply_heads(struct builder *b, struct value x, const struct weight *weight, bool is_transposed,
-                           struct value out, uint32_t slot_stride) {
-    struct op op = {.kind = OP_EXPERTS, .in = {x, value_none(), value_none()}, .out = out};
-    if (b->failed) return;
-    op.matmul.n_parts = 1;
-    op.matmul.top_k = weight->n_experts;
-    op.matmul.expert_input = true;
-    op.matmul.factor = 1.0f;
-    op.matmul.slot_stride = slot_stride;
-    op.matmul.parts[0] = (struct matmul_part){.weight = weight, .is_transposed = is_transposed};
-    b_op(b, op);
-}
-
 /* Rotates heads of rope_dim columns into columns of out, whose heads are out_stride columns apart. */
 static void rotate(struct builder *b, struct value x, const struct mla_spec *s, struct head_params heads,
                    struct value out, uint32_t out_stride) {
@@ -102,7 +88,7 @@ struct value block_mla(struct builder *b, struct value x, const struct mla_spec 
                                              is_split ? (struct matrix_source){.module = unembed}
                                                       : (struct matrix_source){.module = kv_b, .rows = value_rows},
                                              n, s->value_dim, latent);
-    multiply_heads(b, q_nope, up_keys, !is_split, q_all, key_dim);
+    b_multiply_heads(b, q_nope, up_keys, !is_split, q_all, key_dim);
 
     b_copy(b, c_kv, value_columns(k_all, 0, latent));
     rotate(b, value_columns(low, latent, s->rope_dim), s, (struct head_params){1, 1, s->rope_dim},
@@ -116,7 +102,7 @@ struct value block_mla(struct builder *b, struct value x, const struct mla_spec 
     struct attend_params attend = {.cache = cache, .key_dim = key_dim, .value_dim = latent};
     attend.scale = (float)(s->scale != 0 ? s->scale : 1 / sqrt((double)(s->nope_dim + s->rope_dim)));
     struct value o_latent = b_attend(b, q_all, query_heads, attend), o = b_value(b, n * s->value_dim);
-    multiply_heads(b, o_latent, up_values, false, o, 0);
+    b_multiply_heads(b, o_latent, up_values, false, o, 0);
     struct matmul_part o_part =
         part_of(b, block_name(b, module, "o_proj"), (struct row_selection){0}, x.width, o.width, s->has_bias);
     return b_matmul(b, o, &o_part, 1);

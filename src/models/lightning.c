@@ -1,0 +1,179 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Families of lightning attention: linear attention with a constant decay for each head and layer, softmax attention in
+ * some layers, experts. Ring and Ling linear (Bailing), MiniMax M1. */
+#include "models/stack.h"
+
+#include "models/family.h"
+
+#include <math.h>
+
+/* A decay of head h: 2^(-8 (h + 1) / heads), as ALiBi has it, times a factor that falls with the layer. */
+struct slopes {
+    uint32_t n_heads;
+    double layer_factor;
+};
+
+static double power_of_two_slope(uint32_t n, uint32_t head) { return exp2(-8.0 / n * (head + 1)); }
+
+static double slope(const void *context, uint32_t head) {
+    const struct slopes *s = context;
+    uint32_t power = 1;
+    while (power * 2 <= s->n_heads) power *= 2;
+    double value = head < power ? power_of_two_slope(power, head) : power_of_two_slope(2 * power, 2 * (head - power));
+    return value * s->layer_factor;
+}
+
+static double minimax_slope(const void *context, uint32_t head) {
+    const struct slopes *s = context;
+    return power_of_two_slope(s->n_heads, head) * s->layer_factor;
+}
+
+/* ---- Bailing (Ring, Ling linear) ---- */
+
+static bool is_global(struct builder *b, const struct stack *s, uint32_t layer) {
+    uint32_t group = config_size_or(b->config, "layer_group_size", 4);
+    return (layer + 1) % group == 0 || layer >= s->d.n_layers / group * group;
+}
+
+static struct value bailing_mix(struct builder *b, struct value x, struct stack *s, uint32_t layer) {
+    struct config *c = b->config;
+    if (is_global(b, s, layer)) return block_attention(b, x, &s->attention, "attention");
+    uint32_t n = s->d.n_layers, place = layer ? layer - 1 : 0;
+    struct slopes slopes = {s->d.n_heads, 1 - (double)place / (n > 1 ? n - 1 : 1) + 1e-5};
+    bool has_norm = s->attention.qk_norm != QK_NORM_NONE;
+    struct linear_attention_spec linear = {
+        .n_heads = s->d.n_heads,
+        .head_dim = s->d.hidden_size / s->d.n_heads,
+        .slope = slope,
+        .context = &slopes,
+        .qkv = "query_key_value",
+        .gate = "g_proj",
+        .norm = "g_norm",
+        .out = "dense",
+        .q_norm = has_norm ? "query_layernorm" : NULL,
+        .k_norm = has_norm ? "key_layernorm" : NULL,
+        .qk_norm_eps = s->d.norm_eps,
+        .has_rope = true,
+        .norm_groups = config_size_or(c, "group_norm_size", 1),
+        .norm_eps = s->d.norm_eps,
+    };
+    linear.rope = b_rope_from_config(b, decoder_rotary_dim(b, linear.head_dim, 1), NULL, 10000);
+    linear.scale = 1 / sqrt((double)linear.head_dim);
+    return block_linear_attention(b, x, &linear, "attention");
+}
+
+static struct value bailing_feed_forward(struct builder *b, struct value x, struct stack *s, uint32_t layer) {
+    struct config *c = b->config;
+    if (layer < (uint32_t)config_integer_or(c, "first_k_dense_replace", 0, 0, 4096) || !config_has(c, "num_experts"))
+        return stack_mlp(b, x, s, layer);
+    struct moe_spec moe = {.router_module = "mlp.gate.gate_proj|mlp.gate",
+                           .correction = "mlp.gate.expert_bias|mlp.expert_bias",
+                           .has_correction = config_bool_or(c, "moe_router_enable_expert_bias", true),
+                           .activation = s->d.activation,
+                           .intermediate_size = config_size(c, "moe_intermediate_size")};
+    bool is_sigmoid = !strcmp(config_string_or(c, "score_function", "softmax"), "sigmoid");
+    moe.router = (struct router_params){.kind = is_sigmoid ? ROUTER_SIGMOID : ROUTER_SOFTMAX_ALL,
+                                        .n_experts = config_size(c, "num_experts"),
+                                        .top_k = config_size(c, "num_experts_per_tok"),
+                                        .normalize = config_bool_or(c, "norm_topk_prob", true),
+                                        .factor = (float)config_real_or(c, "routed_scaling_factor", 1),
+                                        .n_groups = config_size_or(c, "n_group", 1),
+                                        .top_groups = config_size_or(c, "topk_group", 1)};
+    moe_usual_sources(&moe, b, "mlp");
+    struct value out = block_moe(b, x, &moe);
+    uint32_t n_shared = (uint32_t)config_integer_or(c, "num_shared_experts", 0, 0, 1024);
+    if (!n_shared) return out;
+    struct mlp_spec shared = {.activation = s->d.activation};
+    shared.intermediate_size =
+        n_shared * config_size_or(c, "moe_shared_expert_intermediate_size", moe.intermediate_size);
+    return b_add(b, out, block_gated_mlp(b, x, &shared, "mlp.shared_experts"));
+}
+
+void build_bailing_linear(struct builder *b) {
+    struct config *c = b->config;
+    struct stack s = stack_from_config(b, 10000);
+    s.embedding = "model.word_embeddings|model.embed_tokens";
+    s.attention.qkv_proj = "query_key_value";
+    s.attention.o_proj = "dense";
+    s.attention.q_norm = "query_layernorm";
+    s.attention.k_norm = "key_layernorm";
+    s.attention.qk_norm = config_bool_or(c, "use_qk_norm", false) ? QK_NORM_HEAD : QK_NORM_NONE;
+    s.attention.has_qkv_bias = config_bool_or(c, "use_qkv_bias", false);
+    s.attention.has_o_bias = config_bool_or(c, "use_bias", false);
+    s.mix = bailing_mix;
+    s.feed_forward = bailing_feed_forward;
+    if (config_bool_or(c, "norm_head", false))
+        builder_fail(b, ERROR_UNSUPPORTED, "%s: norm_head is not implemented", c->path);
+    stack_build(b, &s);
+}
+
+/* ---- MiniMax M1 ---- */
+
+static bool is_minimax_linear(struct builder *b, uint32_t layer) {
+    const char *type = decoder_layer_type(b, layer);
+    if (type) return !strcmp(type, "linear_attention");
+    const struct json *list = config_get(b->config, "attn_type_list");
+    return json_is_array(list) ? json_integer(json_at(list, layer), 1) == 0 : layer % 2 == 1;
+}
+
+static double factor(struct builder *b, const char *key, const char *released) {
+    return config_real_or(b->config, key, config_real_or(b->config, released, 1));
+}
+
+static struct value minimax_linear(struct builder *b, struct value x, const struct decoder *d, uint32_t layer) {
+    struct slopes slopes = {d->n_heads, 1 - layer / (d->n_layers - 1 + 1e-5) + 1e-5};
+    struct linear_attention_spec linear = {.n_heads = d->n_heads,
+                                           .head_dim = d->head_dim,
+                                           .slope = minimax_slope,
+                                           .context = &slopes,
+                                           .qkv = "qkv_proj",
+                                           .gate = "output_gate",
+                                           .norm = "norm",
+                                           .out = "out_proj",
+                                           .qkv_by_head = true,
+                                           .has_qkv_activation = true,
+                                           .qkv_activation = d->activation,
+                                           .scale = 1,
+                                           .norm_eps = 1e-6f};
+    return block_linear_attention(b, x, &linear, "self_attn");
+}
+
+static struct value minimax_experts(struct builder *b, struct value x, const struct decoder *d) {
+    struct moe_spec moe = {.router_module = "block_sparse_moe.gate",
+                           .intermediate_size = d->intermediate_size,
+                           .activation = d->activation};
+    moe.router = (struct router_params){.kind = ROUTER_SOFTMAX_TOP,
+                                        .factor = 1,
+                                        .n_experts = config_size_or(b->config, "num_local_experts", 8),
+                                        .top_k = config_size_or(b->config, "num_experts_per_tok", 2)};
+    moe_usual_sources(&moe, b, "block_sparse_moe");
+    return block_moe(b, x, &moe);
+}
+
+/* Both branches are summed with the normed input, each side with its factor. */
+void build_minimax(struct builder *b) {
+    struct decoder d = decoder_from_config(b);
+    struct attention_spec attention = decoder_attention(b, &d, 10000000);
+    attention.rope =
+        b_rope_from_config(b, config_size_or(b->config, "rotary_dim", decoder_rotary_dim(b, d.head_dim, 1)), NULL, 1e7);
+    double full[2] = {factor(b, "full_attn_alpha_factor", "layernorm_full_attention_alpha"),
+                      factor(b, "full_attn_beta_factor", "layernorm_full_attention_beta")};
+    double linear[2] = {factor(b, "linear_attn_alpha_factor", "layernorm_linear_attention_alpha"),
+                        factor(b, "linear_attn_beta_factor", "layernorm_linear_attention_beta")};
+    double mlp[2] = {factor(b, "mlp_alpha_factor", "layernorm_mlp_alpha"),
+                     factor(b, "mlp_beta_factor", "layernorm_mlp_beta")};
+    const struct weight *embedding = decoder_embedding(b, &d, "model.embed_tokens");
+    struct value x = b_embed(b, embedding);
+    for (uint32_t i = 0; i < d.n_layers && !b->failed; i++) {
+        builder_layer(b, "model.layers.%u", i);
+        bool is_linear = is_minimax_linear(b, i);
+        const double *f = is_linear ? linear : full;
+        struct value n = b_rms_norm(b, x, "input_layernorm.weight", d.norm_eps, false);
+        struct value mixed = is_linear ? minimax_linear(b, n, &d, i) : block_attention(b, n, &attention, "self_attn");
+        x = b_add(b, b_scale(b, n, f[0]), b_scale(b, mixed, f[1]));
+        n = b_rms_norm(b, x, "post_attention_layernorm.weight", d.norm_eps, false);
+        x = b_add(b, b_scale(b, n, mlp[0]), b_scale(b, minimax_experts(b, n, &d), mlp[1]));
+        builder_layer_end(b, x);
+    }
+    decoder_head(b, x, &d, embedding, "model.norm.weight", false, "lm_head", false);
+}
