@@ -94,7 +94,7 @@ static bool has_token(void *context, const char *text) {
 static bool open_reply(struct answer *a, const struct token_list *prompt, bool is_chat, struct mx_error *err) {
     struct session *s = a->session;
     const struct reply_format *format = NULL;
-    if (is_chat) format = reply_format_detect(chat_template_text(s->chat, NULL), has_token, s->tokenizer);
+    if (is_chat) format = reply_format_detect(chat_template_text(s->chat, s->template_name), has_token, s->tokenizer);
     if (!text_stream_init(&a->stream, s->tokenizer, format, a->stops, a->stream.n_stops, err)) return false;
     if (!format) return true;
     struct buffer text = {0};

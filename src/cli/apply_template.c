@@ -5,9 +5,9 @@
  * {"error": true, "kind", "message"}; a line without a template uses the model's. */
 #include "cli/commands.h"
 #include "cli/load.h"
+#include "cli/template.h"
 
 #include "base/file.h"
-#include "text/chat_template.h"
 
 #include <errno.h>
 #include <limits.h>
@@ -21,29 +21,15 @@
 
 /* ---- the template ---- */
 
-/* --chat-template that is no template: the name of one of the folder's. */
-static bool is_template_name(const char *text) { return text && !strchr(text, '{') && !strchr(text, '\n'); }
-
-static struct chat_template *open_template(const struct options *options, struct mx_error *err) {
-    const char *text = options_text(options, OPT_CHAT_TEMPLATE), *file = options_text(options, OPT_CHAT_TEMPLATE_FILE);
-    bool has_own = file || (text && !is_template_name(text));
+static struct chat_template *open_template(const struct options *options, const char **name, struct mx_error *err) {
     char folder[PATH_MAX];
-    const char *tokens = NULL;
-    if (options_is_set(options, OPT_MODEL) || !has_own) {
-        if (!load_model_path(options, folder, sizeof folder, err)) return NULL;
-        tokens = folder;
-        if (!file_is_directory(folder)) {
-            error_set(err, ERROR_IO, "%s: no such folder", folder);
-            return NULL;
-        }
+    bool has_folder = options_is_set(options, OPT_MODEL) || !template_is_given(options);
+    if (has_folder && !load_model_path(options, folder, sizeof folder, err)) return NULL;
+    if (has_folder && !file_is_directory(folder)) {
+        error_set(err, ERROR_IO, "%s: no such folder", folder);
+        return NULL;
     }
-    if (text && !is_template_name(text)) return chat_template_from_text(text, strlen(text), tokens, err);
-    if (!file) return chat_template_open(folder, err);
-    size_t length;
-    char *read = file_read(file, MAX_INPUT_BYTES, &length, err);
-    struct chat_template *t = read ? chat_template_from_text(read, length, tokens, err) : NULL;
-    free(read);
-    return t;
+    return template_open(options, has_folder ? folder : NULL, name, err);
 }
 
 /* ---- one conversation ---- */
@@ -67,30 +53,24 @@ static bool read_array(struct inputs *in, int slot, const char *option, const ch
 
 static bool read_inputs(const struct options *options, struct inputs *in, struct mx_error *err) {
     const char *messages = options_text(options, OPT_MESSAGES), *tools = options_text(options, OPT_TOOLS);
-    const char *kwargs = options_text(options, OPT_CHAT_TEMPLATE_KWARGS);
     if (!messages) return error_set(err, ERROR_USAGE, "--messages FILE is needed (see mlxcel apply-template --help)");
     if (!read_array(in, 0, "--messages", messages, &in->messages, err) ||
         (tools && !read_array(in, 1, "--tools", tools, &in->tools, err)))
         return false;
-    if (!kwargs) return true;
-    in->kwargs = json_parse(&in->arena, kwargs, strlen(kwargs), JSON_FLAGS, MAX_DEPTH, err);
-    if (!in->kwargs) return error_prefix(err, "--kwargs"), err->code = ERROR_USAGE, false;
-    return json_is_object(in->kwargs) ||
-           error_set(err, ERROR_USAGE, "--kwargs: expected an object, found %s", json_type_name(in->kwargs));
+    return template_kwargs(options, &in->arena, &in->kwargs, err);
 }
 
-static int apply_once(const struct options *options, const struct chat_template *t) {
+static int apply_once(const struct options *options, const struct chat_template *t, const char *name) {
     struct inputs in = {0};
     struct buffer out = {0};
     struct mx_error err = {0};
-    const char *name = options_text(options, OPT_CHAT_TEMPLATE);
     bool continues = options_flag(options, OPT_CONTINUE_FINAL);
     bool ok = read_inputs(options, &in, &err);
     if (ok) {
         struct chat_request request = {.messages = in.messages,
                                        .tools = in.tools,
                                        .kwargs = in.kwargs,
-                                       .name = is_template_name(name) ? name : NULL,
+                                       .name = name,
                                        .add_generation_prompt = !continues,
                                        .continue_final_message = continues};
         ok = chat_template_render(t, &request, NULL, &out, NULL, &err);
@@ -106,6 +86,7 @@ static int apply_once(const struct options *options, const struct chat_template 
 
 struct line_state {
     const struct chat_template *model;
+    const char *name; /* of the model's template, or NULL */
     struct jinja_limits limits;
     struct jinja_template *compiled; /* of the last template text, which often comes again */
     struct buffer compiled_text;
@@ -146,7 +127,7 @@ static bool render_line(struct line_state *s, const struct json *line, struct bu
     if (!json_is_object(line) || !json_is_object(context))
         return error_set(err, ERROR_USAGE, "expected {\"template\": text, \"context\": object}");
     if (!text && s->model) {
-        const char *model_text = chat_template_text(s->model, NULL);
+        const char *model_text = chat_template_text(s->model, s->name);
         if (!model_text) return error_set(err, ERROR_USAGE, "the model has no chat template");
         own = (struct json){.type = JSON_STRING, .count = (uint32_t)strlen(model_text), .string = model_text};
         text = &own;
@@ -212,10 +193,11 @@ int command_apply_template(const struct options *options) {
     bool is_lines = options_flag(options, OPT_JSONL);
     bool needs_template = !is_lines || options_is_set(options, OPT_MODEL) ||
                           options_is_set(options, OPT_CHAT_TEMPLATE) || options_is_set(options, OPT_CHAT_TEMPLATE_FILE);
-    struct chat_template *t = needs_template ? open_template(options, &err) : NULL;
+    const char *name = NULL;
+    struct chat_template *t = needs_template ? open_template(options, &name, &err) : NULL;
     if (needs_template && !t) return command_fail(&err);
-    struct line_state state = {.model = t};
-    int status = is_lines ? apply_lines(&state) : apply_once(options, t);
+    struct line_state state = {.model = t, .name = name};
+    int status = is_lines ? apply_lines(&state) : apply_once(options, t, name);
     chat_template_close(t);
     return status;
 }

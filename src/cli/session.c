@@ -31,23 +31,6 @@ void session_clear_interrupt(void) { interrupts = 0; }
 
 /* ---- opening ---- */
 
-static bool open_template(struct session *s, const struct options *options, struct mx_error *err) {
-    const char *text = options_text(options, OPT_CHAT_TEMPLATE), *file = options_text(options, OPT_CHAT_TEMPLATE_FILE);
-    if (text && file) return error_set(err, ERROR_USAGE, "give one of --chat-template and --chat-template-file");
-    if (file) {
-        size_t length;
-        char *content = file_read(file, 16 << 20, &length, err);
-        s->chat = content ? chat_template_from_text(content, length, s->path, err) : NULL;
-        free(content);
-        return s->chat != NULL;
-    }
-    s->chat = chat_template_open(s->path, err);
-    if (!s->chat || !text || chat_template_text(s->chat, text)) return s->chat != NULL;
-    chat_template_close(s->chat);
-    s->chat = chat_template_from_text(text, strlen(text), s->path, err);
-    return s->chat != NULL;
-}
-
 bool session_open_text(struct session *s, const struct options *options, struct mx_error *err) {
     struct config config;
     *s = (struct session){0};
@@ -56,7 +39,8 @@ bool session_open_text(struct session *s, const struct options *options, struct 
     bool ok = !config.error.code;
     if (!ok) *err = config.error;
     config_close(&config);
-    ok = ok && (s->tokenizer = tokenizer_open(s->path, err)) != NULL && open_template(s, options, err);
+    ok = ok && (s->tokenizer = tokenizer_open(s->path, err)) != NULL &&
+         (s->chat = template_open(options, s->path, &s->template_name, err)) != NULL;
     if (!ok) session_close(s);
     return ok;
 }
@@ -82,29 +66,26 @@ void session_close(struct session *s) {
 
 /* ---- prompts ---- */
 
-/* The object of --chat-template-kwargs, or NULL. */
-static bool parse_kwargs(const struct options *options, struct arena *arena, const struct json **kwargs,
-                         struct mx_error *err) {
-    const char *text = options_text(options, OPT_CHAT_TEMPLATE_KWARGS);
-    *kwargs = NULL;
-    if (!text) return true;
-    *kwargs = json_parse(arena, text, strlen(text), JSON_PYTHON_INTEGERS, 64, err);
-    if (!*kwargs) {
-        err->code = ERROR_USAGE;
-        return error_prefix(err, "--chat-template-kwargs");
-    }
-    return json_is_object(*kwargs) || error_set(err, ERROR_USAGE, "--chat-template-kwargs is no JSON object");
+static bool has_token(void *tokenizer, const char *text) {
+    uint32_t id;
+    return tokenizer_find(tokenizer, text, strlen(text), &id);
 }
 
 bool session_encode_chat(const struct session *s, const struct options *options, const struct json *messages,
                          struct token_list *tokens, struct mx_error *err) {
     struct arena arena = {0};
     struct buffer text = {0};
-    struct chat_request request = {.messages = messages, .add_generation_prompt = true, .adapts_messages = true};
-    bool ok = parse_kwargs(options, &arena, &request.kwargs, err);
+    struct chat_request request = {.messages = messages,
+                                   .name = s->template_name,
+                                   .add_generation_prompt = true,
+                                   .adapts_messages = true,
+                                   .enables_thinking = chat_vocabulary_thinks(has_token, s->tokenizer)};
+    /* A template writes the BOS itself or means that there is none; the fallback leaves it to the tokenizer. */
+    unsigned flags = chat_template_exists(s->chat) ? 0 : TOKENIZE_SPECIAL;
+    bool ok = template_kwargs(options, &arena, &request.kwargs, err);
     if (ok && !chat_template_render(s->chat, &request, NULL, &text, NULL, err))
-        ok = error_prefix(err, "chat template (--no-chat-template gives the prompt as it is)");
-    ok = ok && tokenizer_encode(s->tokenizer, text.data, text.length, 0, tokens, err);
+        ok = error_prefix(err, "--no-chat-template would give the prompt as it is");
+    ok = ok && tokenizer_encode(s->tokenizer, text.data, text.length, flags, tokens, err);
     buffer_free(&text);
     arena_free(&arena);
     return ok;
@@ -226,7 +207,8 @@ static bool estimate(const struct session *s, uint32_t max_cells, uint64_t parts
         uint32_t widest = 0;
         for (size_t i = 0; i < graph.weights.n; i++) parts[0] += graph.weights.list[i]->stored_bytes;
         for (size_t g = 0; g < graph.n_groups; g++)
-            parts[1] += model_pages_for(&graph.groups[g], max_cells, 512) * cache_group_page_bytes(&graph.groups[g], KV_F16);
+            parts[1] +=
+                model_pages_for(&graph.groups[g], max_cells, 512) * cache_group_page_bytes(&graph.groups[g], KV_F16);
         parts[2] = graph.state_floats * 4;
         for (size_t i = 0; i < graph.n_values; i++)
             if (!graph.values[i].is_output_domain && graph.values[i].width > widest) widest = graph.values[i].width;
@@ -237,7 +219,8 @@ static bool estimate(const struct session *s, uint32_t max_cells, uint64_t parts
     return ok;
 }
 
-bool session_check_memory(const struct session *s, const struct options *options, uint32_t max_cells, struct mx_error *err) {
+bool session_check_memory(const struct session *s, const struct options *options, uint32_t max_cells,
+                          struct mx_error *err) {
     static const char *const names[] = {"weights", "keys and values", "recurrent state", "working buffers"};
     uint64_t parts[4] = {0}, total = 0, available = available_memory();
     if (!estimate(s, max_cells, parts, err)) return false;
@@ -255,7 +238,8 @@ bool session_check_memory(const struct session *s, const struct options *options
         log_line(LOG_WARNING, "the estimate exceeds the available memory by %.2f GiB; going on (--force)", over);
         return true;
     }
-    return error_set(err, ERROR_MEMORY,
-                     "about %.2f GiB are needed for %u tokens, %.2f GiB are available (fewer tokens: -n; regardless: --force)",
-                     (double)total / 0x1p30, max_cells, (double)available / 0x1p30);
+    return error_set(
+        err, ERROR_MEMORY,
+        "about %.2f GiB are needed for %u tokens, %.2f GiB are available (fewer tokens: -n; regardless: --force)",
+        (double)total / 0x1p30, max_cells, (double)available / 0x1p30);
 }

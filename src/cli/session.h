@@ -4,6 +4,7 @@
 #define MLXCEL_CLI_SESSION_H
 
 #include "cli/load.h"
+#include "cli/template.h"
 #include "engine/engine.h"
 #include "text/chat_template.h"
 #include "text/tokenizer.h"
@@ -12,6 +13,7 @@ struct session {
     char path[4096];
     struct tokenizer *tokenizer;
     struct chat_template *chat;
+    const char *template_name; /* the one that --chat-template names, or NULL */
     struct model model;
     struct engine *engine;
     uint32_t context_length; /* of the config, before the model is open */
@@ -24,7 +26,8 @@ bool session_open_model(struct session *session, const struct options *options, 
                         struct mx_error *err);
 void session_close(struct session *session);
 
-/* Renders messages (a JSON array) with the chat template and encodes the result; no BOS is added. */
+/* Renders messages (a JSON array) with the chat template and encodes the result; a BOS is added for the fallback
+ * template alone, since a real one writes its own. */
 bool session_encode_chat(const struct session *session, const struct options *options, const struct json *messages,
                          struct token_list *tokens, struct mx_error *err);
 /* One user message where the model has a chat template (and --no-chat-template is not given), else the text as it is,

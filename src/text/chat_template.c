@@ -279,6 +279,13 @@ const char *chat_template_token(const struct chat_template *t, const char *varia
     return NULL;
 }
 
+bool chat_vocabulary_thinks(bool (*has_token)(void *context, const char *text), void *context) {
+    static const char *const pairs[][2] = {{"<think>", "</think>"}, {"<longcat_think>", "</longcat_think>"}};
+    for (size_t i = 0; i < sizeof pairs / sizeof *pairs; i++)
+        if (has_token(context, pairs[i][0]) && has_token(context, pairs[i][1])) return true;
+    return false;
+}
+
 /* ---- rendering ---- */
 
 bool chat_template_now(struct tm *now, bool *is_set, struct mx_error *err) {
@@ -389,7 +396,7 @@ static void add_member(struct json_member *members, uint32_t *n, const char *key
 static const struct json *make_context(const struct chat_template *t, struct rendering *r, const struct chat_request *q,
                                        struct mx_error *err) {
     uint32_t n_kwargs = json_is_object(q->kwargs) ? q->kwargs->count : 0, n = 0;
-    struct json_member *members = arena_calloc(&r->arena, t->n_tokens + 4 + n_kwargs, sizeof *members);
+    struct json_member *members = arena_calloc(&r->arena, t->n_tokens + 5 + n_kwargs, sizeof *members);
     struct json *context = arena_calloc(&r->arena, 1, sizeof *context);
     if (!members || !context) return error_memory(err, "chat template context"), NULL;
     for (size_t i = 0; i < t->n_tokens; i++) members[n++] = t->tokens[i];
@@ -398,6 +405,7 @@ static const struct json *make_context(const struct chat_template *t, struct ren
     add_member(members, &n, "tools", q->tools);
     add_member(members, &n, "documents", q->documents);
     add_member(members, &n, "add_generation_prompt", &flag);
+    if (q->enables_thinking) add_member(members, &n, "enable_thinking", &(struct json){.type = JSON_TRUE});
     for (uint32_t i = 0; i < n_kwargs; i++) members[n++] = q->kwargs->members[i];
     *context = (struct json){.type = JSON_OBJECT, .count = n, .members = members};
     return context;

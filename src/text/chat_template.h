@@ -42,6 +42,8 @@ struct chat_request {
     bool add_generation_prompt;
     /* The rendering ends with the content of the last message, so that the model goes on with it. */
     bool continue_final_message;
+    /* enable_thinking is true unless kwargs say otherwise (templates differ in what they take as given). */
+    bool enables_thinking;
     /* Bring the messages into the shape that the template can render: for servers and chats, see chat_adapt.h. */
     bool adapts_messages;
 };
@@ -50,6 +52,9 @@ struct chat_request {
 bool chat_template_render(const struct chat_template *t, const struct chat_request *request,
                           const struct jinja_limits *limits, struct buffer *out, struct jinja_failure *failure,
                           struct mx_error *err);
+
+/* The vocabulary has the marks around reasoning, so that thinking is on by default, as in mlx-lm. */
+bool chat_vocabulary_thinks(bool (*has_token)(void *context, const char *text), void *context);
 
 /* The time that strftime_now sees: $MLXCEL_NOW ("YYYY-MM-DD hh:mm:ss") into *now and *is_set; an error when it is
  * malformed. */
