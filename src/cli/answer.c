@@ -129,7 +129,7 @@ bool answer_run(struct answer *a, struct session *session, const struct options 
     *a = (struct answer){.session = session, .n_prompt = prompt->count, .shows_reasoning = shows_reasoning};
     if (!take_stops(a, options, err) || !open_reply(a, prompt, is_chat, err)) return false;
     struct engine_request request = {.prompt = prompt->ids, .n_prompt = prompt->count, .max_tokens = max_tokens,
-                                     .sampling = *sampling, .on_event = on_event, .context = a};
+                                     .sampling = *sampling, .keeps = session->keeps, .on_event = on_event, .context = a};
     uint64_t id;
     a->start_ns = clock_now_ns();
     if (!engine_submit(session->engine, &request, &id, err)) return false;

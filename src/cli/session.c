@@ -51,6 +51,7 @@ bool session_open_model(struct session *s, const struct options *options, uint32
     if (with_cache) m.n_cache_pages = (max_cells ? max_cells : s->context_length) / PAGE_CELLS;
     struct engine_options e = {.n_tokens = (uint32_t)tokenizer_vocab_size(s->tokenizer)};
     if (!load_model_options(options, &m, err) || !model_open(&s->model, s->path, &m, err)) return false;
+    s->keeps = with_cache;
     if (with_cache) e.cache_pages = s->model.options.max_cells / PAGE_CELLS;
     s->engine = engine_create(&s->model, &e, err);
     return s->engine != NULL;

@@ -16,6 +16,7 @@ struct session {
     const char *template_name; /* the one that --chat-template names, or NULL */
     struct model model;
     struct engine *engine;
+    bool keeps;              /* each request goes on from the cells of the last one, where it can */
     uint32_t context_length; /* of the config, before the model is open */
 };
 

@@ -40,6 +40,8 @@ enum verdict choice_tell(struct choice *c, struct engine_event event) {
 void choice_finish(struct engine *e, struct choice *c, struct engine_event event) {
     event.kind = EVENT_FINISHED;
     choice_tell(c, event);
+    if (c->shared->request.keeps && !c->number && event.reason != FINISH_ERROR)
+        kept_put(&e->kept, &c->sequence, &c->tokens, c->n_prompt);
     free_choice(e, c);
 }
 

@@ -6,6 +6,7 @@
 
 #include "engine/batch.h"
 #include "engine/engine.h"
+#include "engine/kept.h"
 #include "engine/prefix_cache.h"
 
 #include <pthread.h>
@@ -51,6 +52,7 @@ struct engine {
     struct batch batch;
     struct sampling_scratch scratch;
     struct prefix_cache cache;
+    struct kept kept;
     struct choice *waiting;   /* STATE_WAITING and STATE_SHARING */
     struct choice **admitted; /* [max_sequences] */
     uint32_t n_admitted;

@@ -78,22 +78,30 @@ static void drop_cancelled(struct engine *e, bool all, struct engine_event event
 /* Whether the pools have pages for the choice's tokens and one more page of each group, and a state slot. */
 static bool pages_suffice(const struct engine *e, const struct choice *c) {
     const struct model *m = e->model;
-    for (size_t g = 0; g < m->graph.n_groups; g++)
-        if (m->store.pages[g].n_free < model_pages_for(&m->graph.groups[g], (uint32_t)c->n_tokens, m->options.max_rows) + 1)
-            return false;
-    return !m->graph.state_floats || m->store.states.n_free > 0;
+    for (size_t g = 0; g < m->graph.n_groups; g++) {
+        size_t needed = model_pages_for(&m->graph.groups[g], (uint32_t)c->n_tokens, m->options.max_rows) + 1;
+        size_t held = (c->sequence.n_cells + PAGE_CELLS - 1) / PAGE_CELLS - c->sequence.first_page[g];
+        if (m->store.pages[g].n_free + held < needed) return false;
+    }
+    return !m->graph.state_floats || c->sequence.state != NO_SLOT || m->store.states.n_free > 0;
 }
 
-/* Takes something from the prefix cache. */
+/* Takes something from the caches. */
 static bool shrink_cache(struct engine *e) {
+    if (kept_drop(&e->kept)) return true;
     if (e->model->graph.state_floats && !e->model->store.states.n_free && prefix_cache_evict(&e->cache, true)) return true;
     return prefix_cache_evict(&e->cache, false);
 }
 
-/* What the prefix cache knows of the tokens. */
+/* What the prefix cache, or the sequence that was kept, knows of the tokens. */
 static void use_cache(struct engine *e, struct choice *c) {
     if (c->sequence.n_cells) return;
     uint32_t n = prefix_cache_lookup(&e->cache, c->tokens, c->n_tokens, &c->sequence);
+    if (c->shared->request.keeps) {
+        uint32_t common = kept_common(&e->kept, c->tokens, c->n_tokens);
+        if (common > n && kept_take(&e->kept, &c->sequence, common, n + 1)) n = c->sequence.n_cells;
+        kept_drop(&e->kept);
+    }
     if (c->n_tokens != c->n_prompt) return; /* preempted: the request's figures stand */
     c->n_cached = n;
     e->stats.n_prompt_tokens += c->n_prompt;
@@ -384,8 +392,9 @@ struct engine *engine_create(struct model *model, const struct engine_options *o
     e->stepping = array_calloc(n, sizeof(struct choice *));
     e->mask_bits = array_calloc(((size_t)model->graph.vocab_size + 31) / 32, sizeof *e->mask_bits);
     bool ok = (e->admitted && e->stepping && e->mask_bits) || error_memory(err, "engine");
-    if (ok && prefix_cache_init(&e->cache, model, options->cache_pages, err) &&
-        sampling_scratch_init(&e->scratch, model->graph.vocab_size, err) && batch_init(&e->batch, model, err))
+    ok = ok && prefix_cache_init(&e->cache, model, options->cache_pages, err);
+    e->kept.rope_limit = e->cache.rope_limit;
+    if (ok && sampling_scratch_init(&e->scratch, model->graph.vocab_size, err) && batch_init(&e->batch, model, err))
         return e;
     engine_destroy(e);
     return NULL;
@@ -395,6 +404,7 @@ void engine_destroy(struct engine *e) {
     if (!e) return;
     empty_inbox(e);
     drop_cancelled(e, true, choice_ending(FINISH_CANCELLED));
+    kept_drop(&e->kept);
     prefix_cache_free(&e->cache);
     sampling_scratch_free(&e->scratch);
     batch_free(&e->batch);

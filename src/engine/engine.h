@@ -62,6 +62,7 @@ struct engine_request {
     const struct dry_breakers *breakers; /* or NULL; must outlive the request */
     struct token_mask mask;              /* zeroed = none */
     int priority;                        /* higher ones first */
+    bool keeps;                          /* its cells stay until the next such request, which goes on from them */
     enum verdict (*on_event)(void *context, const struct engine_event *event);
     void *context;
 };
