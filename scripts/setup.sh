@@ -3,7 +3,7 @@
 # Installs the Debian packages that building and testing need, where some are missing. As root or through sudo;
 # otherwise it prints the one line to run and stops.
 set -eu
-packages="gcc make cmake ninja-build pkg-config libpcre2-dev libutf8proc-dev libedit-dev libcmocka-dev xz-utils"
+packages="gcc make cmake ninja-build pkg-config libpcre2-dev libutf8proc-dev libedit-dev libevent-dev libssl-dev libsqlite3-dev libcmocka-dev xz-utils"
 missing=
 for p in $packages $*; do
     [ "$(dpkg-query -W -f='${db:Status-Status}' "$p" 2>/dev/null)" = installed ] || missing="$missing $p"

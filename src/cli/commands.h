@@ -22,6 +22,7 @@ int command_inspect(const struct options *options);
 int command_arch(const struct options *options);
 int command_generate(const struct options *options);
 int command_run(const struct options *options);
+int command_serve(const struct options *options);
 int command_parse_reply(const struct options *options);
 int command_bench_decode(const struct options *options);
 int command_perplexity(const struct options *options);

@@ -126,6 +126,11 @@ static const struct {
     {OPT_TEMPERATURE, "temperature"},
     {OPT_TOP_P, "top_p"},
     {OPT_TOP_K, "top_k"},
+    {OPT_SERVE_TEMPERATURE, "temperature"},
+    {OPT_SERVE_TOP_P, "top_p"},
+    {OPT_SERVE_TOP_K, "top_k"},
+    {OPT_SERVE_MIN_P, "min_p"},
+    {OPT_SERVE_SEED, "seed"},
     {OPT_MIN_P, "min_p"},
     {OPT_TYPICAL_P, "typical_p"},
     {OPT_TOP_N_SIGMA, "top_n_sigma"},
@@ -165,6 +170,10 @@ static bool parse_bias(const char *text, struct logit_bias *bias, struct mx_erro
 
 bool session_sampling(const struct options *options, struct sampling_params *params, struct mx_error *err) {
     *params = sampling_defaults();
+    return session_override_sampling(options, params, err);
+}
+
+bool session_override_sampling(const struct options *options, struct sampling_params *params, struct mx_error *err) {
     for (size_t i = 0; i < sizeof sampling_options / sizeof *sampling_options; i++) {
         const char *text = options->text[sampling_options[i].option];
         const struct sampling_field *field = sampling_field_find(sampling_options[i].field);
@@ -174,7 +183,7 @@ bool session_sampling(const struct options *options, struct sampling_params *par
             return error_prefix(err, "%s", option_table[sampling_options[i].option].name);
         }
     }
-    params->ignore_eos = options_flag(options, OPT_IGNORE_EOS);
+    if (options_is_set(options, OPT_IGNORE_EOS)) params->ignore_eos = options_flag(options, OPT_IGNORE_EOS);
     size_t n = options->n_values[OPT_LOGIT_BIAS];
     if (!n) return true;
     struct logit_bias *biases = array_calloc(n, sizeof *biases);

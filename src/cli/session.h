@@ -39,6 +39,9 @@ bool session_encode_prompt(const struct session *session, const struct options *
 /* Sampling options of the command line. The biases are malloc'ed: free(params->logit_bias). */
 bool session_sampling(const struct options *options, struct sampling_params *params, struct mx_error *err);
 
+/* What the command line says over what *params holds. */
+bool session_override_sampling(const struct options *options, struct sampling_params *params, struct mx_error *err);
+
 /* Prints the memory estimate on stderr where asked for, and refuses what does not fit unless forced. */
 bool session_check_memory(const struct session *session, const struct options *options, uint32_t max_cells,
                           struct mx_error *err);

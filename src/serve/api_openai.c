@@ -1,0 +1,172 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "serve/api_openai.h"
+
+#include "serve/server_parts.h"
+
+#include <math.h>
+#include <string.h>
+
+/* ---- what answers share ---- */
+
+void openai_write_usage(struct json_writer *w, const struct generation *g) {
+    size_t prompt = generation_n_prompt(g), generated = generation_n_generated(g), reasoning = 0;
+    for (uint32_t i = 0; i < g->n_choices; i++) reasoning += g->choices[i].n_reasoning;
+    json_write_key(w, "usage");
+    json_begin_object(w);
+    json_write_key(w, "prompt_tokens");
+    json_write_integer(w, (int64_t)prompt);
+    json_write_key(w, "completion_tokens");
+    json_write_integer(w, (int64_t)generated);
+    json_write_key(w, "total_tokens");
+    json_write_integer(w, (int64_t)(prompt + generated));
+    json_write_key(w, "prompt_tokens_details");
+    json_begin_object(w);
+    json_write_key(w, "cached_tokens");
+    json_write_integer(w, (int64_t)generation_n_cached(g));
+    json_end_object(w);
+    json_write_key(w, "completion_tokens_details");
+    json_begin_object(w);
+    json_write_key(w, "reasoning_tokens");
+    json_write_integer(w, (int64_t)reasoning);
+    json_end_object(w);
+    json_end_object(w);
+}
+
+static void write_rate(struct json_writer *w, const char *name, double n, double ms) {
+    char key[64];
+    snprintf(key, sizeof key, "%s_n", name);
+    json_write_key(w, key);
+    json_write_integer(w, (int64_t)n);
+    snprintf(key, sizeof key, "%s_ms", name);
+    json_write_key(w, key);
+    json_write_real_as(w, "%.3f", ms);
+    snprintf(key, sizeof key, "%s_per_token_ms", name);
+    json_write_key(w, key);
+    json_write_real_as(w, "%.3f", n > 0 ? ms / n : 0);
+    snprintf(key, sizeof key, "%s_per_second", name);
+    json_write_key(w, key);
+    json_write_real_as(w, "%.3f", ms > 0 ? n / ms * 1e3 : 0);
+}
+
+void openai_write_timings(struct json_writer *w, const struct generation *g) {
+    uint64_t started = atomic_load(&g->started_ns), first = atomic_load(&g->first_token_ns), end = g->ended_ns;
+    if (!first) first = end;
+    if (!started) started = first;
+    size_t cached = generation_n_cached(g);
+    json_write_key(w, "timings");
+    json_begin_object(w);
+    json_write_key(w, "cache_n");
+    json_write_integer(w, (int64_t)cached);
+    write_rate(w, "prompt", (double)(generation_n_prompt(g) - cached), (double)(first - started) * 1e-6);
+    write_rate(w, "predicted", (double)generation_n_generated(g), end > first ? (double)(end - first) * 1e-6 : 0);
+    json_end_object(w);
+}
+
+static void write_token(struct json_writer *w, const struct served *served, uint32_t token, float logprob,
+                        bool closes) {
+    const char *bytes = "";
+    size_t n = 0;
+    tokenizer_token_bytes(served->tokenizer, token, &bytes, &n);
+    json_begin_object(w);
+    json_write_key(w, "token");
+    json_write_string_n(w, bytes, n);
+    json_write_key(w, "logprob");
+    json_write_real_as(w, "%.6g", logprob < -9999 || isnan(logprob) ? -9999.0 : (double)logprob);
+    json_write_key(w, "bytes");
+    json_begin_array(w);
+    for (size_t i = 0; i < n; i++) json_write_integer(w, (unsigned char)bytes[i]);
+    json_end_array(w);
+    if (closes) json_end_object(w);
+}
+
+void openai_write_logprob(struct json_writer *w, const struct served *served, uint32_t token,
+                          const struct sample_result *sample) {
+    write_token(w, served, token, sample->logprob, false);
+    json_write_key(w, "top_logprobs");
+    json_begin_array(w);
+    for (uint32_t i = 0; i < sample->n_top; i++)
+        write_token(w, served, sample->top[i].token, sample->top[i].logprob, true);
+    json_end_array(w);
+    json_end_object(w);
+}
+
+const char *openai_finish_reason(const struct generation_choice *c) {
+    if (c->n_calls_ended) return "tool_calls";
+    return c->reason == FINISH_LENGTH ? "length" : "stop";
+}
+
+void openai_send(struct generation *g) {
+    struct buffer *b = &g->json;
+    buffer_puts(b, "\n\n");
+    if (!b->failed) exchange_write(g->exchange, b->data, b->length);
+    buffer_clear(b);
+}
+
+void openai_send_done(struct generation *g) { exchange_write_end(g->exchange, "data: [DONE]\n\n", 14); }
+
+/* ---- what requests share ---- */
+
+bool openai_take_stream(struct generation *g, const struct json *body, struct problem *problem) {
+    const struct json *options = field_get(body, "stream_options"), *usage = field_get(options, "include_usage");
+    g->streams = json_bool(field_get(body, "stream"), false);
+    if (usage && !json_is_bool(usage))
+        return problem_set(problem, 400, "stream_options", "'stream_options.include_usage' must be a boolean, not %s",
+                           json_type_name(usage));
+    g->includes_usage = g->streams && json_bool(usage, false);
+    return true;
+}
+
+bool openai_take_limit(struct generation *g, const struct json *body, struct problem *problem) {
+    static const char *const names[] = {"n_predict", "max_tokens", "max_completion_tokens"};
+    for (size_t i = 0; i < 3; i++) {
+        int64_t least = i ? 1 : -1, value;
+        /* -1 means "to the end of the context" to several clients. */
+        if (json_integer(field_get(body, names[i]), 0) == -1) least = -1;
+        if (!field_integer(body, names[i], least, INT32_MAX, 0, &value, problem)) return false;
+        if (value) g->max_tokens = value;
+    }
+    return true;
+}
+
+bool openai_take_tools(struct generation *g, const struct json *body, struct chat_input *input,
+                       struct problem *problem) {
+    const struct json *tools = field_get(body, "tools"), *choice = field_get(body, "tool_choice");
+    if (tools && !request_check_tools(tools, problem)) return false;
+    g->one_call_only = !json_bool(field_get(body, "parallel_tool_calls"), true);
+    bool has_tools = tools && tools->count;
+    if (!choice || json_string_is(choice, "auto")) {
+        input->tools = tools;
+        input->parses_calls = has_tools;
+        return true;
+    }
+    if (json_string_is(choice, "none")) return true;
+    bool is_known = json_string_is(choice, "required") ||
+                    (json_is_object(choice) && json_string_is(json_get(choice, "type"), "function") &&
+                     json_is_string(json_get(json_get(choice, "function"), "name")));
+    if (!is_known)
+        return problem_set(problem, 400, "tool_choice",
+                           "'tool_choice' must be \"auto\", \"none\", \"required\" or "
+                           "{\"type\":\"function\",\"function\":{\"name\":...}}");
+    if (!has_tools)
+        return problem_set(problem, 400, "tool_choice", "'tool_choice' asks for a call, but there are no 'tools'");
+    return problem_set(problem, 400, "tool_choice", "'tool_choice' other than \"auto\" and \"none\" is not supported");
+}
+
+bool openai_take_format(struct generation *g, const struct json *body, struct problem *problem) {
+    (void)g;
+    static const char *const names[] = {"grammar",       "json_schema",    "guided_json",        "guided_regex",
+                                        "guided_choice", "guided_grammar", "structured_outputs", "regex"};
+    const struct json *format = field_get(body, "response_format");
+    const struct json *type = field_get(format, "type");
+    if (format && !json_is_string(type))
+        return problem_set(problem, 400, "response_format", "'response_format' must have a string 'type'");
+    if (format && !json_string_is(type, "text"))
+        return problem_set(problem, 400, "response_format", "'response_format' of type '%.*s' is not supported",
+                           (int)(type->count < 40 ? type->count : 40), type->string);
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        const struct json *v = field_get(body, names[i]);
+        if (v && !(json_is_string(v) && !v->count))
+            return problem_set(problem, 400, names[i], "'%s' is not supported", names[i]);
+    }
+    return true;
+}

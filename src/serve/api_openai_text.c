@@ -1,0 +1,274 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* POST /v1/completions: text that goes on. */
+#include "serve/api_openai.h"
+
+#include "base/utf8.h"
+#include "serve/random_id.h"
+#include "serve/server_parts.h"
+
+#include <math.h>
+#include <string.h>
+
+static const struct field text_fields[] = {
+    {"model", T_STRING, FIELD_USED},
+    {"prompt", T_STRING | T_ARRAY, FIELD_USED},
+    {"stream", T_BOOL, FIELD_USED},
+    {"stream_options", T_OBJECT, FIELD_USED},
+    {"n", T_INTEGER, FIELD_USED},
+    {"best_of", T_INTEGER, FIELD_USED},
+    {"max_tokens", T_INTEGER, FIELD_USED},
+    {"max_completion_tokens", T_INTEGER, FIELD_USED},
+    {"n_predict", T_INTEGER, FIELD_USED},
+    {"stop", T_STRING | T_ARRAY, FIELD_USED},
+    {"stop_token_ids", T_ARRAY, FIELD_USED},
+    {"logprobs", T_INTEGER, FIELD_USED},
+    {"echo", T_BOOL, FIELD_USED},
+    {"priority", T_INTEGER, FIELD_USED},
+    {"response_format", T_OBJECT, FIELD_USED},
+    {"json_schema", T_OBJECT, FIELD_USED},
+    {"grammar", T_STRING, FIELD_USED},
+    {"guided_json", T_ANY, FIELD_USED},
+    {"guided_regex", T_ANY, FIELD_USED},
+    {"guided_choice", T_ANY, FIELD_USED},
+    {"guided_grammar", T_ANY, FIELD_USED},
+    {"structured_outputs", T_OBJECT, FIELD_USED},
+    {"regex", T_STRING, FIELD_USED},
+    {"suffix", T_STRING, FIELD_REFUSED},
+    {"prompt_logprobs", T_INTEGER | T_BOOL, FIELD_REFUSED},
+    {"include_stop_str_in_output", T_BOOL, FIELD_REFUSED},
+    {"truncate_prompt_tokens", T_INTEGER, FIELD_REFUSED},
+    {NULL, 0, FIELD_USED},
+};
+
+struct text_extra {
+    bool echoes;
+};
+
+/* ---- writing ---- */
+
+/* Items are kept as JSON arrays [token, logprob, {alternatives}, offset], separated by commas. */
+static void logprob(struct generation_choice *c, uint32_t token, const struct sample_result *sample) {
+    const struct tokenizer *tokenizer = c->generation->served->tokenizer;
+    struct json_writer w = {.out = &c->logprobs};
+    const char *bytes = "";
+    size_t n = 0;
+    tokenizer_token_bytes(tokenizer, token, &bytes, &n);
+    if (c->logprobs.length) buffer_putc(&c->logprobs, ',');
+    json_begin_array(&w);
+    json_write_string_n(&w, bytes, n);
+    json_write_real_as(&w, "%.6g", isfinite(sample->logprob) ? (double)sample->logprob : -9999.0);
+    json_begin_object(&w);
+    for (uint32_t i = 0; i < sample->n_top; i++) {
+        const char *other = "";
+        size_t length = 0;
+        tokenizer_token_bytes(tokenizer, sample->top[i].token, &other, &length);
+        if (utf8_valid_prefix(other, length) == length)
+            json_write_key_n(&w, other, length);
+        else { /* a piece of a character: its bytes, as OpenAI writes them */
+            struct buffer name = {0};
+            buffer_puts(&name, "bytes:");
+            for (size_t b = 0; b < length; b++) buffer_printf(&name, "\\x%02x", (unsigned char)other[b]);
+            json_write_key_n(&w, name.data ? name.data : "", name.length);
+            buffer_free(&name);
+        }
+        json_write_real_as(&w, "%.6g", isfinite(sample->top[i].logprob) ? (double)sample->top[i].logprob : -9999.0);
+    }
+    json_end_object(&w);
+    json_write_integer(&w, (int64_t)c->text_offset);
+    json_end_array(&w);
+    c->text_offset += utf8_valid_prefix(bytes, n) == n ? utf8_count(bytes, n) : 0;
+}
+
+static void write_lists(struct json_writer *w, struct generation_choice *c) {
+    static const char *const names[] = {"tokens", "token_logprobs", "top_logprobs", "text_offset"};
+    struct arena arena = {0};
+    struct buffer all = {0};
+    struct mx_error err;
+    buffer_printf(&all, "[%s]", c->logprobs.length ? c->logprobs.data : "");
+    const struct json *items = all.failed ? NULL : json_parse(&arena, all.data, all.length, 0, 8, &err);
+    json_begin_object(w);
+    for (size_t k = 0; k < 4; k++) {
+        json_write_key(w, names[k]);
+        json_begin_array(w);
+        for (uint32_t i = 0; items && i < items->count; i++) json_write_value(w, json_at(&items->items[i], k));
+        json_end_array(w);
+    }
+    json_end_object(w);
+    buffer_clear(&c->logprobs);
+    buffer_free(&all);
+    arena_free(&arena);
+}
+
+static void write_head(struct json_writer *w, const struct generation *g) {
+    json_begin_object(w);
+    json_write_key(w, "id");
+    json_write_string(w, g->answer_id);
+    json_write_key(w, "object");
+    json_write_string(w, "text_completion");
+    json_write_key(w, "created");
+    json_write_integer(w, g->created);
+    json_write_key(w, "model");
+    json_write_string(w, g->served->id);
+    json_write_key(w, "system_fingerprint");
+    json_write_string(w, SYSTEM_FINGERPRINT);
+}
+
+static const char *finish_reason(const struct generation_choice *c) {
+    return c->reason == FINISH_LENGTH ? "length" : "stop";
+}
+
+static void write_choice(struct json_writer *w, struct generation_choice *c, const char *text, size_t length,
+                         bool is_last) {
+    json_begin_object(w);
+    json_write_key(w, "text");
+    json_write_string_n(w, text, length);
+    json_write_key(w, "index");
+    json_write_integer(w, c->index);
+    json_write_key(w, "logprobs");
+    if (c->generation->sampling.want_logprobs)
+        write_lists(w, c);
+    else
+        json_write_null(w);
+    json_write_key(w, "finish_reason");
+    if (is_last)
+        json_write_string(w, finish_reason(c));
+    else
+        json_write_null(w);
+    json_end_object(w);
+}
+
+static void send_chunk(struct generation_choice *c, const char *text, size_t length, bool is_last) {
+    struct generation *g = c->generation;
+    struct json_writer w = {.out = &g->json};
+    buffer_puts(&g->json, "data: ");
+    write_head(&w, g);
+    json_write_key(&w, "choices");
+    json_begin_array(&w);
+    write_choice(&w, c, text, length, is_last);
+    json_end_array(&w);
+    if (g->includes_usage) {
+        json_write_key(&w, "usage");
+        json_write_null(&w);
+    }
+    json_end_object(&w);
+    openai_send(g);
+}
+
+/* The prompt's text, where it is echoed. */
+static void prompt_text(struct generation_choice *c, struct buffer *out) {
+    struct generation *g = c->generation;
+    const struct generation_prompt *p = &g->prompts[c->index / g->n_per_prompt];
+    const struct text_extra *extra = g->extra;
+    struct mx_error err;
+    if (extra->echoes) tokenizer_decode(g->served->tokenizer, p->tokens, p->n_tokens, true, out, &err);
+}
+
+static void begin(struct generation *g) { exchange_begin_stream(g->exchange, "text/event-stream", ": ping\n\n"); }
+
+static void tell_prompt(struct generation_choice *c) {
+    struct buffer text = {0};
+    if (c->was_told) return;
+    c->was_told = true;
+    prompt_text(c, &text);
+    if (text.length) send_chunk(c, text.data, text.length, false);
+    buffer_free(&text);
+}
+
+static void piece(struct generation_choice *c, const struct reply_event *event) {
+    tell_prompt(c);
+    send_chunk(c, event->text, event->length, false);
+}
+
+static void end_choice(struct generation_choice *c) {
+    tell_prompt(c);
+    send_chunk(c, "", 0, true);
+}
+
+static void end(struct generation *g) {
+    struct buffer out = {0};
+    struct json_writer w = {.out = g->streams ? &g->json : &out};
+    if (g->streams && !g->includes_usage) {
+        openai_send_done(g);
+        return;
+    }
+    if (g->streams) buffer_puts(&g->json, "data: ");
+    write_head(&w, g);
+    json_write_key(&w, "choices");
+    json_begin_array(&w);
+    for (uint32_t i = 0; i < g->n_choices && !g->streams; i++) {
+        struct generation_choice *c = &g->choices[i];
+        struct buffer text = {0};
+        prompt_text(c, &text);
+        buffer_append(&text, c->result.content.data ? c->result.content.data : "", c->result.content.length);
+        write_choice(&w, c, text.data ? text.data : "", text.length, true);
+        if (text.failed) out.failed = true;
+        buffer_free(&text);
+    }
+    json_end_array(&w);
+    openai_write_usage(&w, g);
+    openai_write_timings(&w, g);
+    json_end_object(&w);
+    if (!g->streams) {
+        exchange_reply_json(g->exchange, 200, &out);
+        return;
+    }
+    openai_send(g);
+    openai_send_done(g);
+}
+
+static const struct answer_writer text_writer = {begin, piece, end_choice, end, logprob, NULL};
+
+/* ---- reading ---- */
+
+static bool add_prompt(struct generation *g, const struct json *prompt, struct problem *problem) {
+    struct token_list tokens = {0};
+    bool ok = request_encode(g, prompt, true, &tokens, problem) &&
+              generation_add_prompt(g, tokens.ids, tokens.count, problem);
+    token_list_free(&tokens);
+    return ok;
+}
+
+/* A string, a list of token ids, or a list of these. */
+static bool take_prompts(struct generation *g, const struct json *prompt, struct problem *problem) {
+    if (!prompt) return problem_set(problem, 400, "prompt", "'prompt' is missing");
+    const struct json *first = json_at(prompt, 0);
+    if (!json_is_array(prompt) || (first && first->type == JSON_INTEGER)) return add_prompt(g, prompt, problem);
+    if (!prompt->count || prompt->count > MAX_CHOICES)
+        return problem_set(problem, 400, "prompt", "'prompt' must hold 1 to %d prompts, not %u", MAX_CHOICES,
+                           prompt->count);
+    for (uint32_t i = 0; i < prompt->count; i++)
+        if (!add_prompt(g, &prompt->items[i], problem)) return false;
+    return true;
+}
+
+static bool take(struct generation *g, const struct json *body, struct problem *problem) {
+    struct text_extra *extra = arena_calloc(&g->exchange->arena, 1, sizeof *extra);
+    int64_t n, best_of, top;
+    if (!extra) return problem_set(problem, 500, NULL, "out of memory");
+    g->extra = extra;
+    random_id(g->answer_id, "cmpl-", 24);
+    extra->echoes = json_bool(field_get(body, "echo"), false);
+    if (!field_integer(body, "n", 1, MAX_CHOICES, 1, &n, problem) ||
+        !field_integer(body, "best_of", 1, MAX_CHOICES, n, &best_of, problem) ||
+        !field_integer(body, "logprobs", 0, 20, -1, &top, problem))
+        return false;
+    if (best_of != n) return problem_set(problem, 400, "best_of", "'best_of' other than 'n' is not supported");
+    if (extra->echoes && top >= 0)
+        return problem_set(problem, 400, "echo", "'echo' together with 'logprobs' is not supported");
+    g->n_per_prompt = (uint32_t)n;
+    g->sampling.want_logprobs = top >= 0;
+    g->sampling.n_top_logprobs = top > 0 ? top : 0;
+    g->sampling.logprobs_kind = LOGPROBS_RAW;
+    return openai_take_stream(g, body, problem) && openai_take_limit(g, body, problem) &&
+           request_take_sampling(g, body, problem) && request_take_stop(g, body, "stop", problem) &&
+           openai_take_format(g, body, problem) && take_prompts(g, field_get(body, "prompt"), problem);
+}
+
+void api_completions(struct exchange *x) {
+    struct problem problem;
+    const struct json *body = fields_parse_body(x, &problem);
+    bool ok = body && fields_check(x, body, text_fields, sampling_field_table, &problem);
+    struct generation *g = ok ? generation_create(x, request_string(x, body, "model"), &text_writer, &problem) : NULL;
+    ok = g && take(g, body, &problem) && generation_submit(g, &problem);
+    if (!ok) api_fail(x, &problem);
+}

@@ -1,0 +1,109 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "serve/log_request.h"
+
+#include "base/clock.h"
+#include "serve/server_parts.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+
+static void time_text(char *out, size_t room) {
+    struct timespec now;
+    struct tm parts;
+    clock_gettime(CLOCK_REALTIME, &now);
+    gmtime_r(&now.tv_sec, &parts);
+    size_t n = strftime(out, room, "%Y-%m-%dT%H:%M:%S", &parts);
+    snprintf(out + n, room - n, ".%03ldZ", now.tv_nsec / 1000000);
+}
+
+/* A path may hold anything but control characters; quotes and the like are kept out of the plain form. */
+static void clean(char *out, size_t room, const char *text) {
+    size_t n = 0;
+    for (; *text && n + 1 < room; text++)
+        out[n++] = (unsigned char)*text <= 32 || *text == 127 || *text == '"' ? '?' : *text;
+    out[n] = '\0';
+}
+
+static void write_line(struct buffer *line) {
+    buffer_putc(line, '\n');
+    if (!line->failed) fwrite(line->data, 1, line->length, stderr);
+    buffer_free(line);
+}
+
+static void text_member(struct json_writer *w, const char *key, const char *value) {
+    json_write_key(w, key);
+    json_write_string(w, value);
+}
+
+static void number_member(struct json_writer *w, const char *key, size_t value) {
+    json_write_key(w, key);
+    json_write_integer(w, (int64_t)value);
+}
+
+static void write_json(const struct exchange *x, const char *when, double ms, double first_ms) {
+    struct buffer line = {0};
+    struct json_writer w = {.out = &line};
+    json_begin_object(&w);
+    text_member(&w, "time", when);
+    text_member(&w, "event", "request");
+    text_member(&w, "id", x->id);
+    text_member(&w, "client", x->address);
+    text_member(&w, "method", x->head.method_text ? x->head.method_text : "?");
+    text_member(&w, "path", x->head.path ? x->head.path : "?");
+    number_member(&w, "status", (size_t)x->status);
+    json_write_key(&w, "ms");
+    json_write_real_as(&w, "%.1f", ms);
+    if (x->owner) number_member(&w, "key", x->owner);
+    if (x->model_name) text_member(&w, "model", x->model_name);
+    if (x->n_prompt) {
+        number_member(&w, "prompt_tokens", x->n_prompt);
+        number_member(&w, "cached_tokens", x->n_cached);
+        number_member(&w, "generated_tokens", x->n_generated);
+        json_write_key(&w, "first_token_ms");
+        json_write_real_as(&w, "%.1f", first_ms);
+    }
+    if (x->finish) text_member(&w, "finish", x->finish);
+    json_end_object(&w);
+    write_line(&line);
+}
+
+void log_request(struct server *s, const struct exchange *x) {
+    char when[48], path[256];
+    uint64_t now = clock_now_ns();
+    double ms = (double)(now - x->arrived_ns) * 1e-6;
+    double first = x->first_token_ns ? (double)(x->first_token_ns - x->arrived_ns) * 1e-6 : 0;
+    if (s->options->log_is_off) return;
+    time_text(when, sizeof when);
+    if (s->options->log_is_json) {
+        write_json(x, when, ms, first);
+        return;
+    }
+    struct buffer line = {0};
+    clean(path, sizeof path, x->head.path ? x->head.path : "?");
+    buffer_printf(&line, "%s %s %s \"%s %s\" %d %.1fms", when, x->id, x->address,
+                  x->head.method_text ? x->head.method_text : "?", path, x->status, ms);
+    if (x->n_prompt)
+        buffer_printf(&line, " prompt=%zu cached=%zu generated=%zu first=%.1fms", x->n_prompt, x->n_cached,
+                      x->n_generated, first);
+    if (x->finish) buffer_printf(&line, " %s", x->finish);
+    write_line(&line);
+}
+
+void log_text(struct server *s, const char *event, const char *text) {
+    char when[48];
+    struct buffer line = {0};
+    if (s->options->log_is_off) return;
+    time_text(when, sizeof when);
+    if (s->options->log_is_json) {
+        struct json_writer w = {.out = &line};
+        json_begin_object(&w);
+        text_member(&w, "time", when);
+        text_member(&w, "event", event);
+        text_member(&w, "text", text);
+        json_end_object(&w);
+    } else {
+        buffer_printf(&line, "%s %s: %s", when, event, text);
+    }
+    write_line(&line);
+}

@@ -1,0 +1,112 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "serve/request.h"
+
+#include "base/memory.h"
+
+#include <string.h>
+
+const char *request_string(struct exchange *x, const struct json *body, const char *name) {
+    return json_string_copy(&x->arena, field_get(body, name));
+}
+
+/* ---- sampling and stops ---- */
+
+static bool take_breakers(struct generation *g, const struct json *body, struct problem *problem) {
+    const struct json *v = field_get(body, "dry_sequence_breakers");
+    struct mx_error err;
+    if (!v) return true;
+    if (!served_make_breakers(g->served, v, &g->own_breakers, &err))
+        return problem_set(problem, 400, "dry_sequence_breakers", "'dry_sequence_breakers': %s", err.message);
+    g->breakers = &g->own_breakers;
+    return true;
+}
+
+static bool take_stop_ids(struct generation *g, const struct json *body, struct problem *problem) {
+    const struct json *v = field_get(body, "stop_token_ids");
+    if (!v) return true;
+    uint32_t *ids = arena_calloc(&g->exchange->arena, v->count, sizeof *ids), vocab = g->served->model.graph.vocab_size;
+    if (!ids) return problem_set(problem, 500, NULL, "out of memory");
+    for (uint32_t i = 0; i < v->count; i++) {
+        int64_t id = json_integer(&v->items[i], -1);
+        if (id < 0 || id >= vocab)
+            return problem_set(problem, 400, "stop_token_ids", "'stop_token_ids' must hold token ids below %u", vocab);
+        ids[i] = (uint32_t)id;
+    }
+    g->stop_ids = ids;
+    g->n_stop_ids = v->count;
+    return true;
+}
+
+static bool take_priority(struct generation *g, const struct json *body, struct problem *problem) {
+    static const char *const words[] = {"low", "normal", "high"};
+    const char *header = http_header(&g->exchange->head, "x-priority");
+    int64_t value = 0;
+    for (int i = 0; header && i < 3; i++)
+        if (!strcmp(header, words[i])) value = i - 1;
+    if (!field_integer(body, "priority", -1000000, 1000000, value, &value, problem)) return false;
+    g->priority = (int)value;
+    return true;
+}
+
+bool request_take_sampling(struct generation *g, const struct json *body, struct problem *problem) {
+    return fields_sampling(body, &g->sampling, problem) &&
+           fields_logit_bias(body, &g->exchange->arena, g->served->model.graph.vocab_size, &g->sampling, problem) &&
+           take_breakers(g, body, problem) && take_stop_ids(g, body, problem) && take_priority(g, body, problem);
+}
+
+bool request_take_stop(struct generation *g, const struct json *body, const char *name, struct problem *problem) {
+    const struct json *v = field_get(body, name);
+    if (!v) return true;
+    if (json_is_string(v)) return generation_add_stop(g, v->string, v->count, problem);
+    for (uint32_t i = 0; i < v->count; i++) {
+        const struct json *item = &v->items[i];
+        if (!json_is_string(item))
+            return problem_set(problem, 400, name, "'%s' must hold strings, not %s", name, json_type_name(item));
+        if (!generation_add_stop(g, item->string, item->count, problem)) return false;
+    }
+    return true;
+}
+
+/* ---- prompts ---- */
+
+static bool append_id(struct generation *g, struct token_list *tokens, const struct json *v, struct problem *problem) {
+    int64_t id = json_integer(v, -1);
+    uint32_t vocab = g->served->model.graph.vocab_size;
+    if (v->type != JSON_INTEGER || id < 0 || id >= vocab)
+        return problem_set(problem, 400, "prompt", "'prompt' holds %s where a token id below %u is expected",
+                           v->type == JSON_INTEGER ? "a number" : json_type_name(v), vocab);
+    if (!array_reserve(&tokens->ids, &tokens->capacity, tokens->count + 1, sizeof *tokens->ids))
+        return problem_set(problem, 500, NULL, "out of memory");
+    tokens->ids[tokens->count++] = (uint32_t)id;
+    return true;
+}
+
+static bool append_text(struct generation *g, struct token_list *tokens, const struct json *v, bool special,
+                        struct problem *problem) {
+    struct token_list part = {0};
+    struct mx_error err = {0};
+    bool ok =
+        tokenizer_encode(g->served->tokenizer, v->string, v->count, special ? TOKENIZE_SPECIAL : 0, &part, &err) ||
+        problem_from_error(problem, &err, "prompt");
+    ok = ok && (array_reserve(&tokens->ids, &tokens->capacity, tokens->count + part.count, sizeof *tokens->ids) ||
+                problem_set(problem, 500, NULL, "out of memory"));
+    if (ok && part.count) memcpy(tokens->ids + tokens->count, part.ids, part.count * sizeof *part.ids);
+    if (ok) tokens->count += part.count;
+    token_list_free(&part);
+    return ok;
+}
+
+bool request_encode(struct generation *g, const struct json *prompt, bool special, struct token_list *tokens,
+                    struct problem *problem) {
+    if (json_is_string(prompt)) return append_text(g, tokens, prompt, special, problem);
+    if (!json_is_array(prompt))
+        return problem_set(problem, 400, "prompt", "'prompt' must be text or token ids, not %s",
+                           json_type_name(prompt));
+    for (uint32_t i = 0; i < prompt->count; i++) {
+        const struct json *v = &prompt->items[i];
+        bool ok =
+            json_is_string(v) ? append_text(g, tokens, v, special && !i, problem) : append_id(g, tokens, v, problem);
+        if (!ok) return false;
+    }
+    return true;
+}

@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Parts of requests that the dialects share: limits, stops, sampling; messages to a prompt. */
+#ifndef MLXCEL_SERVE_REQUEST_H
+#define MLXCEL_SERVE_REQUEST_H
+
+#include "serve/fields.h"
+#include "serve/generation.h"
+
+/* Sampling fields, logit_bias, breakers, stop_token_ids, priority (field or header X-Priority). */
+bool request_take_sampling(struct generation *generation, const struct json *body, struct problem *problem);
+/* A string or an array of strings, the field of that name. */
+bool request_take_stop(struct generation *generation, const struct json *body, const char *name,
+                       struct problem *problem);
+
+/* Encodes a text, or takes token ids; a mixed array gives both in order. special: with BOS and the like. */
+bool request_encode(struct generation *generation, const struct json *prompt, bool special, struct token_list *tokens,
+                    struct problem *problem);
+
+struct chat_input {
+    const struct json *messages, *tools, *documents;
+    const struct json *kwargs;    /* chat_template_kwargs */
+    const char *reasoning_effort; /* or NULL */
+    int enable_thinking;          /* -1 = not said */
+    bool parses_calls;            /* tools are offered for calling */
+    int continues_final;          /* the last message is the answer's beginning; -1 = when it is an assistant's */
+    bool no_generation_prompt;
+};
+
+/* Renders the messages and encodes the result. Appends to text, without tokens, when it is not NULL. */
+bool request_render(struct generation *generation, const struct chat_input *input, struct buffer *text,
+                    struct problem *problem);
+/* request_render, and the prompt and the reply's parser are set up in the generation. */
+bool request_take_chat(struct generation *generation, const struct chat_input *input, struct problem *problem);
+
+/* Messages of OpenAI's form: known roles, content of text. */
+bool request_check_messages(const struct json *messages, struct problem *problem);
+bool request_check_tools(const struct json *tools, struct problem *problem);
+
+/* A string member as NUL-terminated text in the exchange's arena; NULL when it is absent. */
+const char *request_string(struct exchange *exchange, const struct json *body, const char *name);
+
+#endif

@@ -1,0 +1,140 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The routes, and what is checked before any of them. */
+#include "serve/api_error.h"
+#include "serve/api_openai.h"
+#include "serve/server_parts.h"
+#include "serve/web.h"
+
+#include <string.h>
+
+static const struct route routes[] = {
+    {METHOD_GET, "/health", DIALECT_OPENAI, ROUTE_INLINE | ROUTE_FREE, api_health},
+    {METHOD_GET, "/v1/health", DIALECT_OPENAI, ROUTE_INLINE | ROUTE_FREE, api_health},
+    {METHOD_GET, "/v1/models", DIALECT_OPENAI, 0, api_models},
+    {METHOD_GET, "/models", DIALECT_OPENAI, 0, api_models},
+    {METHOD_GET, "/v1/models/*", DIALECT_OPENAI, 0, api_model},
+    {METHOD_POST, "/v1/chat/completions", DIALECT_OPENAI, ROUTE_GENERATES, api_chat_completions},
+    {METHOD_POST, "/chat/completions", DIALECT_OPENAI, ROUTE_GENERATES, api_chat_completions},
+    {METHOD_POST, "/v1/completions", DIALECT_OPENAI, ROUTE_GENERATES, api_completions},
+    /* The page and its files, last: any other path. */
+    {METHOD_GET, "/*", DIALECT_OPENAI, ROUTE_INLINE | ROUTE_FREE, api_web},
+};
+
+static bool matches(const struct route *r, const char *path, const char **rest) {
+    size_t n = strlen(r->path);
+    if (r->path[n - 1] != '*') return !strcmp(r->path, path);
+    if (strncmp(r->path, path, n - 1) != 0) return false;
+    *rest = path + n - 1;
+    return true;
+}
+
+/* The path below --api-prefix, which health checks and the page need not have. */
+static const char *below_prefix(const struct server *s, const char *path) {
+    const char *prefix = s->options->api_prefix;
+    size_t n = prefix ? strlen(prefix) : 0;
+    if (n && !strncmp(path, prefix, n) && path[n] == '/') return path + n;
+    return n && strcmp(path, "/health") && strcmp(path, "/v1/health") ? NULL : path;
+}
+
+static const struct route *find(struct exchange *x, const char *path, unsigned *allowed) {
+    unsigned method = x->head.method == METHOD_HEAD ? METHOD_GET : x->head.method;
+    for (size_t i = 0; i < sizeof routes / sizeof *routes; i++) {
+        const char *rest = "";
+        if (!matches(&routes[i], path, &rest)) continue;
+        if (routes[i].handle == api_web && (*allowed || !web_has(x->server, path))) continue;
+        *allowed |= routes[i].methods;
+        if (!(routes[i].methods & method)) continue;
+        x->path_rest = rest;
+        return &routes[i];
+    }
+    return NULL;
+}
+
+static void answer_preflight(struct exchange *x) {
+    exchange_add_header(x, "Access-Control-Allow-Methods", "GET, POST, DELETE, OPTIONS");
+    exchange_add_header(x, "Access-Control-Allow-Headers",
+                        "Authorization, Content-Type, X-Api-Key, X-Request-Id, "
+                        "Anthropic-Version, Anthropic-Beta, X-Priority");
+    exchange_add_header(x, "Access-Control-Max-Age", "86400");
+    exchange_reply(x, 204, NULL, NULL, 0);
+}
+
+static const struct route preflight = {METHOD_OPTIONS, "*", DIALECT_OPENAI, ROUTE_INLINE | ROUTE_FREE,
+                                       answer_preflight};
+
+static int check_key(struct exchange *x, const char **message) {
+    switch (access_check_key(&x->server->access, &x->head, &x->owner)) {
+    case KEY_OK: return 0;
+    case KEY_MISSING: *message = "an API key is needed: 'Authorization: Bearer KEY' or 'X-Api-Key: KEY'"; break;
+    case KEY_WRONG: *message = "the API key is not valid here"; break;
+    }
+    return 401;
+}
+
+int router_admit(struct exchange *x, const char **message) {
+    struct server *s = x->server;
+    const char *path = below_prefix(s, x->head.path), *origin = access_allowed_origin(&s->access, &x->head);
+    unsigned allowed = 0;
+    x->dialect = path && !strncmp(path, "/api/", 5) ? DIALECT_OLLAMA : DIALECT_OPENAI;
+    if (origin) {
+        exchange_add_header(x, "Access-Control-Allow-Origin", origin);
+        exchange_add_header(x, "Access-Control-Expose-Headers", "X-Request-Id, X-Ignored-Fields, Retry-After");
+        if (*origin != '*') exchange_add_header(x, "Vary", "Origin");
+    }
+    if (x->head.method == METHOD_OPTIONS && origin) {
+        x->route = &preflight;
+        return 0;
+    }
+    x->route = path ? find(x, path, &allowed) : NULL;
+    if (x->route) x->dialect = x->route->dialect;
+    if (!x->route || !(x->route->flags & ROUTE_FREE)) {
+        int status = check_key(x, message);
+        if (status) return status;
+    }
+    if (!x->route && allowed) {
+        exchange_add_header(x, "Allow",
+                            allowed & METHOD_GET ? allowed & METHOD_POST ? "GET, HEAD, POST" : "GET, HEAD" : "POST");
+        *message = "this path has no such method";
+        return 405;
+    }
+    if (!x->route) {
+        *message = "there is nothing at this path";
+        return 404;
+    }
+    if (x->head.method != METHOD_GET && access_is_foreign(&s->access, &x->head)) {
+        *message = "pages of this origin may not use this server (see --cors-origins)";
+        return 403;
+    }
+    return 0;
+}
+
+static void run(void *context) {
+    struct exchange *x = context;
+    x->route->handle(x);
+    exchange_release(x);
+}
+
+void router_dispatch(struct exchange *x) {
+    struct server *s = x->server;
+    if (x->route->flags & ROUTE_INLINE) {
+        x->route->handle(x);
+        return;
+    }
+    if (s->is_draining) {
+        api_refuse(x, 503, "the server is shutting down");
+        return;
+    }
+    if (x->route->flags & ROUTE_GENERATES) {
+        unsigned n = atomic_fetch_add(&s->n_generations, 1);
+        x->counts = true;
+        if (n >= s->options->n_parallel + s->options->max_queue) {
+            metrics_count(&s->metrics.n_refused, 1);
+            api_refuse(x, 429, "the queue is full; try again later");
+            return;
+        }
+    }
+    exchange_hold(x);
+    if (workers_add(&s->workers, run, x)) return;
+    exchange_release(x);
+    api_no_memory(x);
+}

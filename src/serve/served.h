@@ -1,0 +1,57 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A model that is loaded and running: everything that a request needs of it, and the thread that steps its engine. */
+#ifndef MLXCEL_SERVE_SERVED_H
+#define MLXCEL_SERVE_SERVED_H
+
+#include "engine/engine.h"
+#include "serve/metrics.h"
+#include "serve/server.h"
+#include "text/chat_template.h"
+#include "text/reply.h"
+#include "text/tokenizer.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+
+struct served {
+    char *id, *path;
+    const struct server_options *options;
+    struct metrics *metrics;
+    struct tokenizer *tokenizer;
+    struct chat_template *chat;
+    const struct reply_format *format;
+    struct model model;
+    struct engine *engine;
+    struct sampling_params sampling; /* where a request is silent */
+    struct dry_breakers breakers;    /* likewise */
+    struct arena arena;              /* of kwargs */
+    const struct json *kwargs;       /* template variables of the command line, or NULL */
+    int64_t created_unix;
+    uint64_t load_ns; /* how long loading took */
+
+    pthread_t thread;
+    bool has_thread;
+    atomic_bool is_stopping;
+    atomic_uint_least64_t step_since_ns; /* the running step began; 0 = none runs */
+    atomic_bool is_damaged;
+
+    pthread_mutex_t lock;
+    struct engine_stats stats; /* as of the last step */
+    uint64_t awake_ns;         /* time in which there was work */
+};
+
+/* Loads and starts. NULL with the error set. */
+struct served *served_open(const struct server_options *options, struct metrics *metrics, const char *path,
+                           const char *id, struct mx_error *err);
+/* Cancels what runs, stops the thread, frees. */
+void served_close(struct served *served);
+
+struct engine_stats served_stats(struct served *served);
+/* False when the engine is dead, or a step has taken longer than the limit. */
+bool served_is_healthy(struct served *served, uint64_t now_ns);
+
+/* Breakers of DRY from the strings of a JSON array; false with the error set. */
+bool served_make_breakers(const struct served *served, const struct json *strings, struct dry_breakers *breakers,
+                          struct mx_error *err);
+
+#endif
