@@ -26,10 +26,14 @@ static void *failed_memory(struct builder *b) {
     return NULL;
 }
 
-void builder_layer(struct builder *b, const char *format, uint32_t index) {
+void builder_scope(struct builder *b, const char *format, uint32_t index) {
     const char *number = strstr(format, "%u");
     int n = number ? (int)(number - format) : (int)strlen(format);
     snprintf(b->scope, sizeof b->scope, "%.*s%u%s", n, format, index, number ? number + 2 : "");
+}
+
+void builder_layer(struct builder *b, const char *format, uint32_t index) {
+    builder_scope(b, format, index);
     b->layer = (uint16_t)index;
 }
 
@@ -86,6 +90,10 @@ const struct weight *b_vector(struct builder *b, const char *names, uint32_t n) 
 void b_transform(struct builder *b, const struct weight *vector, float (*f)(float)) {
     if (b->failed || !vector->vector) return;
     for (uint32_t i = 0; i < vector->n_cols; i++) vector->vector[i] = f(vector->vector[i]);
+}
+
+void b_unit_rows(struct builder *b, const struct weight *matrix) {
+    if (!b->failed && !weights_unit_rows(&b->graph->weights, matrix->matrices, b->err)) b->failed = true;
 }
 
 bool b_has(struct builder *b, const char *names, bool fallback) {

@@ -25,6 +25,8 @@ void builder_fail(struct builder *b, enum error_code code, const char *format, .
 
 /* Layer i begins: names are relative to format with the number filled in, e.g. "model.layers.%u". */
 void builder_layer(struct builder *b, const char *format, uint32_t index);
+/* Names are relative to another format, with a number of its own; the layer stays. */
+void builder_scope(struct builder *b, const char *format, uint32_t index);
 /* The layer's output: a tap for comparison with references and for drafters. */
 void builder_layer_end(struct builder *b, struct value x);
 /* Outside layers. */
@@ -45,6 +47,8 @@ const struct weight *b_vector(struct builder *b, const char *names, uint32_t n);
 const struct weight *b_vector_rows(struct builder *b, const char *names, struct row_selection rows, uint32_t n);
 /* v[i] = f(v[i]) on a bound vector. */
 void b_transform(struct builder *b, const struct weight *vector, float (*f)(float));
+/* Brings the rows of an unquantised matrix to unit length, in a copy of its own type; a quantised one stays as it is. */
+void b_unit_rows(struct builder *b, const struct weight *matrix);
 /* n equal values that no file holds. */
 const struct weight *b_constant(struct builder *b, uint32_t n, double value);
 bool b_has(struct builder *b, const char *names, bool fallback);

@@ -128,7 +128,13 @@ struct router_params {
 struct head_params {
     uint32_t n_units, heads_per_unit, head_dim;
     bool is_channelwise; /* units are blocks of channels that cut across heads */
+    bool is_strided;     /* unit u covers heads u, u + n_units, u + 2 n_units, ... in place of consecutive ones */
 };
+
+/* The number of head i of a unit. */
+static inline uint32_t head_number(const struct head_params *heads, uint32_t unit, uint32_t i) {
+    return heads->is_strided ? unit + i * heads->n_units : unit * heads->heads_per_unit + i;
+}
 
 struct attend_params {
     uint32_t cache; /* index into graph.caches */

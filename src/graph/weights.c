@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "graph/weights.h"
 
+#include "base/half.h"
 #include "base/memory.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -267,6 +269,47 @@ static bool bind_matrix(struct weights *w, struct matrix *m, const char *module,
     select_rows(m, rows, n_rows);
     if (m->format == WEIGHT_TERNARY && w->inverts_ternary) m->tensor_scale = 1.0f / m->tensor_scale;
     return mark_used(w, found->codes, err) && mark_used(w, found->scales, err) && mark_used(w, found->biases, err);
+}
+
+static float read_plain(enum weight_format format, const unsigned char *at) {
+    float value;
+    uint16_t half;
+    if (format == WEIGHT_F32) {
+        memcpy(&value, at, 4);
+        return value;
+    }
+    memcpy(&half, at, 2);
+    return format == WEIGHT_F16 ? f16_to_f32(half) : bf16_to_f32(half);
+}
+
+static void write_plain(enum weight_format format, float value, unsigned char *at) {
+    if (format == WEIGHT_F32) {
+        memcpy(at, &value, 4);
+        return;
+    }
+    uint16_t half = format == WEIGHT_F16 ? f32_to_f16(value) : f32_to_bf16(value);
+    memcpy(at, &half, 2);
+}
+
+bool weights_unit_rows(struct weights *w, struct matrix *m, struct mx_error *err) {
+    if (!m->codes || m->format > WEIGHT_BF16 || m->run_rows != m->n_rows) return true;
+    size_t size = (size_t)weight_formats[m->format].bits / 8;
+    unsigned char *copy = arena_calloc(&w->arena, m->n_rows, m->row_bytes);
+    if (!copy) return error_memory(err, "normalised rows");
+    for (uint32_t r = 0; r < m->n_rows; r++) {
+        const unsigned char *row = m->codes + (m->first_row + (size_t)r) * m->row_bytes;
+        double sum = 0;
+        for (uint32_t k = 0; k < m->n_cols; k++) {
+            double value = read_plain(m->format, row + k * size);
+            sum += value * value;
+        }
+        float length = (float)sqrt(sum) + 1e-7f;
+        for (uint32_t k = 0; k < m->n_cols; k++)
+            write_plain(m->format, read_plain(m->format, row + k * size) / length, copy + r * m->row_bytes + k * size);
+    }
+    m->codes = copy;
+    m->first_row = 0;
+    return true;
 }
 
 /* A matrix for shape-only builders. Modules whose columns no group divides stay plain, as in the MLX conversion. */

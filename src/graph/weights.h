@@ -92,6 +92,9 @@ struct weight *weights_heads(struct weights *weights, const char *scope, const s
 struct weight *weights_vector(struct weights *weights, const char *scope, const char *names,
                               const struct row_selection *selection, uint32_t n, struct mx_error *err);
 
+/* Brings the rows of a plain matrix to unit length, in a copy of its own type. Nothing for other formats. */
+bool weights_unit_rows(struct weights *weights, struct matrix *matrix, struct mx_error *err);
+
 /* Whether a tensor of one of the names exists. When shapes only: `fallback`. */
 bool weights_has(struct weights *weights, const char *scope, const char *names, bool fallback);
 /* The tensor of one of the names, or NULL; for layouts that are told by a shape. */

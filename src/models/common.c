@@ -21,8 +21,8 @@ struct decoder decoder_with_layers(struct builder *b, uint32_t n_layers) {
     struct decoder d = {.layer_format = "model.layers.%u"};
     d.hidden_size = config_size(c, "hidden_size");
     d.n_layers = n_layers;
-    d.n_heads = config_size_or(c, "num_attention_heads", 1);
-    d.n_kv_heads = config_size_or(c, "num_key_value_heads", d.n_heads);
+    d.n_heads = decoder_layer_size(b, "num_attention_heads", 0, 1);
+    d.n_kv_heads = decoder_layer_size(b, "num_key_value_heads", 0, d.n_heads);
     d.head_dim = config_size_or(c, "head_dim", d.hidden_size / d.n_heads ? d.hidden_size / d.n_heads : 1);
     d.intermediate_size = decoder_layer_size(b, "intermediate_size", 0, 1);
     d.vocab_size = config_size(c, "vocab_size");
@@ -101,6 +101,7 @@ struct value decoder_logits(struct builder *b, struct value x, const struct deco
     bool is_tied = decoder_is_tied(b, head_module, tied_by_default);
     const struct weight *head = embedding;
     if (!is_tied) head = b_matrix(b, ROLE_HEAD, head_module, d->vocab_size, d->hidden_size);
+    if (!is_tied && d->head_has_unit_rows) b_unit_rows(b, head);
     const char *bias = block_name(b, head_module, "bias");
     struct value logits =
         b_linear(b, x, head, !is_tied && b_has(b, bias, d->head_has_bias) ? b_vector(b, bias, d->vocab_size) : NULL);

@@ -11,6 +11,7 @@ struct decoder {
     enum unary activation;
     const char *layer_format; /* "model.layers.%u" */
     bool head_has_bias;       /* for shapes only */
+    bool head_has_unit_rows;  /* the rows of a head that is not quantised are brought to unit length */
 };
 
 /* Reads the sizes under their usual keys. n_kv_heads defaults to n_heads, head_dim to hidden_size / n_heads. */

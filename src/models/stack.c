@@ -72,9 +72,13 @@ static struct value branch_sum(struct builder *b, struct value x, struct value b
 }
 
 static struct value build_layer(struct builder *b, struct value x, struct stack *s, uint32_t layer) {
-    struct value input = x, n = normalized(b, x, s, s->attention_norm), normed = n;
-    n = s->mix ? s->mix(b, n, s, layer) : block_attention(b, n, &s->attention, s->attention_module);
-    x = branch_sum(b, x, n, s, s->attention_post_norm);
+    struct value input = x, n = x, normed = x;
+    if (!s->has_no_attention) {
+        n = normed = normalized(b, x, s, s->attention_norm);
+        n = s->mix ? s->mix(b, n, s, layer) : block_attention(b, n, &s->attention, s->attention_module);
+        x = branch_sum(b, x, n, s, s->attention_post_norm);
+    }
+    if (s->has_no_ffn) return x;
     n = s->is_parallel && !s->ffn_norm ? normed : normalized(b, s->is_parallel ? input : x, s, s->ffn_norm);
     n = (s->feed_forward ? s->feed_forward : stack_mlp)(b, n, s, layer);
     return branch_sum(b, x, n, s, s->ffn_post_norm);
@@ -83,6 +87,7 @@ static struct value build_layer(struct builder *b, struct value x, struct stack 
 void stack_build(struct builder *b, struct stack *s) {
     const struct weight *embedding = decoder_embedding(b, &s->d, s->embedding);
     struct value x = b_scale(b, b_embed(b, embedding), s->embedding_factor != 0 ? s->embedding_factor : 1);
+    if (s->embedding_norm) x = block_norm(b, x, &s->norm, s->embedding_norm);
     if (s->positions) {
         const struct weight *table = b_matrix(b, ROLE_EMBEDDING, s->positions, s->n_positions, s->d.hidden_size);
         x = b_add(b, x, b_embed_position(b, table));

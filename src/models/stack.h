@@ -19,8 +19,10 @@ struct stack {
         is_parallel; /* both branches read the layer's input; without ffn_norm the second takes attention_norm's result */
     struct mlp_spec mlp; /* of stack_mlp */
     const char *mlp_module;
+    bool has_no_attention, has_no_ffn; /* as `adjust` leaves them: the layer lacks that branch */
     float final_softcap;
-    const char *positions; /* module of a table of n_positions learned positions, or NULL */
+    const char *embedding_norm; /* module of a norm after the embedding, or NULL */
+    const char *positions;      /* module of a table of n_positions learned positions, or NULL */
     uint32_t n_positions;
     bool tied_by_default;
     void (*adjust)(struct builder *b, struct stack *s, uint32_t layer); /* or NULL */

@@ -12,7 +12,7 @@ static void head_norm(const struct compiled *c, const struct op *op, const struc
     const struct norm_params *norm = &op->head.norm;
     for (uint32_t r = u->first_row; r < u->first_row + u->n_rows; r++)
         for (uint32_t i = 0; i < h->heads_per_unit; i++) {
-            size_t at = (size_t)(u->unit * h->heads_per_unit + i) * h->head_dim;
+            size_t at = (size_t)head_number(h, u->unit, i) * h->head_dim;
             cpu_normalize_at(c, norm, norm->per_group ? at : 0, value_row(c, op->in[0], r) + at, h->head_dim,
                              value_row(c, op->out, r) + at);
         }
@@ -27,7 +27,7 @@ static void rope(const struct compiled *c, const struct op *op, const struct uni
     for (uint32_t r = u->first_row; r < u->first_row + u->n_rows; r++) {
         const float *cosine = n ? value_row(c, op->in[1], r) : NULL, *sine = cosine + n / 2;
         for (uint32_t i = 0; i < h->heads_per_unit; i++) {
-            size_t head = (size_t)u->unit * h->heads_per_unit + i;
+            size_t head = head_number(h, u->unit, i);
             const float *x = value_row(c, op->in[0], r) + head * in_stride;
             float *y = value_row(c, op->out, r) + head * out_stride;
             if (n && p->is_interleaved) c->kernels->rope_pairs(x, cosine, sine, n, y);
@@ -38,17 +38,20 @@ static void rope(const struct compiled *c, const struct op *op, const struct uni
 }
 
 static void head_gated(const struct compiled *c, const struct op *op, const struct unit *u) {
-    uint32_t n = op->head.heads.heads_per_unit * op->head.heads.head_dim;
-    size_t at = (size_t)u->unit * n;
+    const struct head_params *h = &op->head.heads;
     for (uint32_t r = u->first_row; r < u->first_row + u->n_rows; r++)
-        c->kernels->gated(op->head.unary, value_row(c, op->in[0], r) + at, value_row(c, op->in[1], r) + at, n,
-                          value_row(c, op->out, r) + at);
+        for (uint32_t i = 0; i < h->heads_per_unit; i++) {
+            size_t at = (size_t)head_number(h, u->unit, i) * h->head_dim;
+            c->kernels->gated(op->head.unary, value_row(c, op->in[0], r) + at, value_row(c, op->in[1], r) + at,
+                              h->head_dim, value_row(c, op->out, r) + at);
+        }
 }
 
 static void head_scale(const struct compiled *c, const struct op *op, const struct unit *u) {
     const struct head_params *h = &op->head.heads;
     for (uint32_t r = u->first_row; r < u->first_row + u->n_rows; r++)
-        for (uint32_t head = u->unit * h->heads_per_unit; head < (u->unit + 1) * h->heads_per_unit; head++) {
+        for (uint32_t i = 0; i < h->heads_per_unit; i++) {
+            uint32_t head = head_number(h, u->unit, i);
             size_t at = (size_t)head * h->head_dim;
             float factor;
             c->kernels->unary(op->head.unary, value_row(c, op->in[0], r) + head, 1, &factor);
@@ -109,7 +112,7 @@ static void attend_rows(const struct compiled *c, const struct op *op, const str
         if (first < lowest) lowest = first;
         if (end > highest) highest = end;
         for (uint32_t h = 0; h < n_heads; h++, n++) {
-            uint32_t head = u->unit * op->head.heads.heads_per_unit + first_head + h;
+            uint32_t head = head_number(&op->head.heads, u->unit, first_head + h);
             q[n] = value_row(c, op->in[0], r) + (size_t)head * a->key_dim;
             out[n] = value_row(c, op->out, r) + (size_t)head * a->value_dim;
             first_cell[n] = first;

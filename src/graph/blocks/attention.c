@@ -25,10 +25,10 @@ static struct shape shape_of(const struct attention_spec *s) {
                           .k_rows = s->shared_cache ? 0 : s->n_kv_heads * d,
                           .v_rows = s->shared_cache || s->keys_as_values ? 0 : s->n_kv_heads * v,
                           .value_dim = v,
-                          .queries = {s->n_kv_heads, group, d},
+                          .queries = {s->n_kv_heads, group, d, .is_strided = s->is_strided},
                           .keys = {s->n_kv_heads, 1, d},
                           .values = {s->n_kv_heads, 1, v},
-                          .outputs = {s->n_kv_heads, group, v}};
+                          .outputs = {s->n_kv_heads, group, v, .is_strided = s->is_strided}};
 }
 
 static const char *name_or(const char *name, const char *usual) { return name ? name : usual; }
@@ -126,15 +126,41 @@ static struct value prepare_heads(struct builder *b, struct value x, const struc
     return x;
 }
 
+/* A causal filter over the columns of each head, all with the head's taps. */
+static struct value filter_heads(struct builder *b, struct value x, const struct attention_spec *s,
+                                 struct head_params heads, const char *name) {
+    const struct weight *taps = b_vector(b, name, heads.n_units * s->kv_taps);
+    const struct weight *all = b_constant(b, x.width * s->kv_taps, 0);
+    for (uint32_t i = 0; !b->failed && taps->vector && i < all->n_cols; i++)
+        all->vector[i] = taps->vector[i / s->kv_taps / heads.head_dim * s->kv_taps + i % s->kv_taps];
+    struct op op = {.kind = OP_CONV, .in = {x}};
+    op.head.heads = heads;
+    op.head.conv = (struct conv_params){.weight = all,
+                                        .taps = s->kv_taps,
+                                        .n_channels = x.width,
+                                        .state = b_state(b, (uint64_t)(s->kv_taps - 1) * x.width),
+                                        .n_ranges = 1,
+                                        .count = {heads.head_dim}};
+    return b_head_op(b, op, x.width);
+}
+
 /* Keys and values into the layer's own cache, or the shared one, which has them. */
 static uint32_t prepare_cache(struct builder *b, struct value k, struct value v, const struct attention_spec *s,
                               const struct shape *n, const char *module) {
     if (s->shared_cache) return *s->shared_cache;
+    if (s->kv_taps) {
+        k = filter_heads(b, k, s, n->keys, block_name(b, module, "conv_k"));
+        v = filter_heads(b, v, s, n->values, block_name(b, module, "conv_v"));
+    }
     if (s->qk_norm == QK_NORM_ALL) v = clip(b, v, s);
     if (s->value_scale != 0) v = b_scale(b, v, s->value_scale);
     k = prepare_heads(b, k, s, n->keys, block_name(b, module, name_or(s->k_norm, "k_norm|k_layernorm")),
                       (struct position_scale){0});
     if (s->value_norm) v = b_head_norm(b, v, n->values, (struct norm_params){.kind = NORM_RMS, .eps = s->qk_norm_eps});
+    if (s->has_kv_grid) {
+        k = b_grid(b, k, b_vector(b, block_name(b, module, "quant_key_scale"), 1));
+        v = b_grid(b, v, b_vector(b, block_name(b, module, "quant_value_scale"), 1));
+    }
     uint32_t cache = b_cache(b, s->policy, s->window, s->n_kv_heads, s->head_dim, n->value_dim);
     b_cache_write(b, cache, k, v, n->keys);
     return cache;

@@ -69,6 +69,9 @@ struct attention_spec {
     const char *gate_proj;
     bool gate_is_per_head;
     enum unary gate_activation;
+    bool is_strided;  /* query head j reads key head j mod n_kv_heads */
+    uint32_t kv_taps; /* keys and values are filtered over this many positions, by conv_k and conv_v for each head */
+    bool has_kv_grid; /* keys and values are rounded to multiples of quant_key_scale and quant_value_scale */
     const char *output_norm; /* RMS norm before the output projection, or NULL */
 };
 
@@ -110,6 +113,8 @@ struct mlp_spec {
     bool is_transposed;       /* the file's matrices are [in, out] */
     bool has_no_gate;         /* down(f(up(x))) */
     const char *xielu;        /* module of a trained activation in the place of f, without gate; or NULL */
+    double clip;              /* as in block_clipped_gate; 0 = not */
+    bool up_plus_one;         /* f(gate) * (up + 1) */
     const char *inner_norm;   /* RMS norm before the down projection, or NULL */
     float inner_norm_eps;
 };
