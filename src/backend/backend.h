@@ -16,11 +16,13 @@ enum precision {
 };
 
 struct step_row {
-    int32_t token;        /* >= 0; or -1 and a vector */
-    const float *vector;  /* [hidden_size] */
-    uint32_t cell;        /* place in its sequence, from 0: where its keys and values go */
-    uint32_t position;    /* for rope */
-    uint32_t rope_length; /* length that a length-dependent rope takes: the request's prompt, or the length so far */
+    int32_t token;          /* >= 0; or -1 and a vector */
+    const float *vector;    /* [hidden_size] */
+    uint32_t cell;          /* place in its sequence, from 0: where its keys and values go */
+    uint32_t position;      /* for rope */
+    const float *condition; /* [hidden_size] for models with OP_CONDITION; NULL = zeros */
+    bool is_canvas;         /* of a block that is being denoised (OP_CHOOSE) */
+    uint32_t rope_length;   /* length that a length-dependent rope takes: the request's prompt, or the length so far */
 };
 
 /* After row `row` of the span, its sequence's recurrent state is copied to the snapshot slot. */
@@ -30,7 +32,8 @@ struct step_snapshot {
 
 struct step_span {
     uint32_t first_row, n_rows;
-    bool is_atomic;                     /* its rows see one another in both directions */
+    bool is_atomic;                     /* its rows see one another in both directions; those of a canvas also see what
+                                         * its first row sees, however far back a window is */
     const uint32_t *const *page_tables; /* [cache groups]: page of the group's pool for cells 64 p .. 64 p + 63 */
     uint32_t state_in, state_out;       /* slots: read from, left in (may be equal); ignored by models without state */
     bool is_fresh;                      /* the sequence starts here: the state begins at zero, state_in is not read */
@@ -75,6 +78,9 @@ struct backend {
     /* Which tier supplied kernel `id`, or -1 if no op of the plan uses it. */
     int (*kernel_tier)(const struct compiled *compiled, int id);
     uint64_t (*pool_bytes)(const struct compiled *compiled);
+    /* out row i [n_cols] = factor * sum over the table's rows t, ascending, of weights[i][t] * row t. */
+    void (*mix_table)(struct compiled *compiled, const struct weight *table, const float *const *weights, uint32_t n,
+                      float factor, float *const *out);
 };
 
 extern const struct backend cpu_backend;

@@ -14,6 +14,7 @@ struct batch {
     struct step_span *spans;     /* [max_rows] */
     struct sequence **sequences; /* [max_rows] of each span */
     uint32_t *outputs;           /* [max_outputs] */
+    uint32_t *kept;              /* [max_rows] rows of each span that become part of its sequence */
 };
 
 bool batch_init(struct batch *batch, struct model *model, struct mx_error *err);
@@ -30,9 +31,24 @@ uint32_t batch_output_room(const struct batch *batch);
 bool batch_add(struct batch *batch, struct sequence *sequence, const uint32_t *tokens, uint32_t n, uint32_t rope_length,
                enum outputs outputs, uint32_t *first_output);
 
+/* n tokens that see one another in both directions, as one span. */
+struct block_rows {
+    const uint32_t *tokens;
+    uint32_t n;
+    bool is_canvas;          /* being denoised: see struct step_row */
+    const float *conditions; /* [n][hidden_size] or NULL */
+    bool is_kept;            /* the cells become part of the sequence; else it stays as it was */
+};
+
+bool batch_add_block(struct batch *batch, struct sequence *sequence, const struct block_rows *block,
+                     uint32_t rope_length, enum outputs outputs, uint32_t *first_output);
+
 /* Runs the step and commits its cells; the batch is empty again, results stay readable until the next run. taps as in
  * struct step. */
 void batch_run(struct batch *batch, float *const *taps);
+
+/* The final norm of output i of the last run, [hidden_size]. */
+const float *batch_hidden(const struct batch *batch, uint32_t output);
 
 /* Logits of output i of the last run, [vocab_size]. */
 const float *batch_logits(const struct batch *batch, uint32_t output);

@@ -234,6 +234,16 @@ struct value b_block_dot(struct builder *b, struct value x, struct value y, uint
     return op.out;
 }
 
+struct value b_choose(struct builder *b, struct value ordinary, struct value canvas) {
+    return simple_op(b, (struct op){.kind = OP_CHOOSE}, ordinary, canvas);
+}
+
+struct value b_condition(struct builder *b, uint32_t width) {
+    struct value out = b_value(b, width);
+    b_op(b, (struct op){.kind = OP_CONDITION, .in = {value_none()}, .out = out});
+    return out;
+}
+
 struct value b_threshold(struct builder *b, struct value x, double factor) {
     return simple_op(b, (struct op){.kind = OP_THRESHOLD, .factor = (float)factor}, x, value_none());
 }
@@ -439,6 +449,8 @@ const char *op_kind_name(enum op_kind kind) {
         [OP_MATCH_RMS] = "match_rms",
         [OP_GRID] = "grid",
         [OP_XIELU] = "xielu",
+        [OP_CHOOSE] = "choose",
+        [OP_CONDITION] = "condition",
         [OP_SELECT] = "select",
         [OP_TAP] = "tap",
         [OP_ROUTE] = "route",

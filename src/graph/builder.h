@@ -82,6 +82,10 @@ void b_multiply_heads(struct builder *b, struct value x, const struct weight *we
 struct value b_add_vector(struct builder *b, struct value x, const struct weight *vector);
 /* The dot products of the blocks of x and y: n_blocks columns. */
 struct value b_block_dot(struct builder *b, struct value x, struct value y, uint32_t n_blocks);
+/* One value for ordinary rows, another for rows of a canvas. */
+struct value b_choose(struct builder *b, struct value ordinary, struct value canvas);
+/* The vector that conditions each row (backend.h), or zeros. */
+struct value b_condition(struct builder *b, uint32_t width);
 /* max(x - (mean + factor * standard deviation), 0) */
 struct value b_threshold(struct builder *b, struct value x, double factor);
 /* x scaled to the root mean square of the reference. */

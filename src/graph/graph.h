@@ -53,6 +53,8 @@ enum op_kind {
     OP_MATCH_RMS,  /* out = in0 scaled to the root mean square of in1; `factor` bounds in0's mean square from below */
     OP_GRID,       /* out = in0 rounded to `step` times an integer in [-128, 127] */
     OP_XIELU,      /* out = in0 through an activation with trained parameters */
+    OP_CHOOSE,     /* out = in0 for ordinary rows, in1 for those of a canvas */
+    OP_CONDITION,  /* out = the vector that conditions the row, or zeros */
     OP_SELECT,     /* out (output domain) = rows of in0 whose output is wanted */
     OP_TAP,        /* copies in0 to the step's tap buffer of the layer, where it asks for it */
     OP_ROUTE,      /* in0 = router logits; out = top-k expert numbers and weights */
@@ -287,6 +289,23 @@ struct rope {
     uint32_t original_length;
 };
 
+/* ---- block diffusion ---- */
+
+/* How a model that fills blocks of text in both directions is decoded. */
+enum diffusion_kind {
+    DIFFUSION_NONE,
+    DIFFUSION_CANVAS, /* a canvas of random tokens is denoised; the final text is then read as a prompt is */
+    DIFFUSION_MASK,   /* masked tokens of a block are revealed step by step; every block sees itself both ways */
+};
+
+struct block_diffusion {
+    enum diffusion_kind kind;
+    uint32_t block_length, mask_id;
+    const struct weight
+        *embedding; /* DIFFUSION_CANVAS: a row's condition is the expected embedding of its last guess */
+    float embedding_factor;
+};
+
 /* ---- the graph ---- */
 
 struct graph {
@@ -300,7 +319,8 @@ struct graph {
     size_t n_groups, groups_capacity;
     struct rope *ropes;
     size_t n_ropes, ropes_capacity;
-    uint64_t state_floats;       /* of one state slot */
+    uint64_t state_floats; /* of one state slot */
+    struct block_diffusion diffusion;
     struct value logits, hidden; /* output domain; hidden = what the head reads */
     uint32_t vocab_size, hidden_size, n_layers, context_length;
     struct weights weights;

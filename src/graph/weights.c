@@ -24,6 +24,7 @@ static const struct {
     {"language_model.", "language_model."},
     {"model.text_model.", ""},
     {"transformer.", ""},
+    {"model.decoder.", ""},
     {"thinker.model.", "thinker."},
     {"", ""},
 };

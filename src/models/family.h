@@ -35,6 +35,8 @@ void build_minimax_m2(struct builder *b);
 void build_exaone_moe(struct builder *b);
 void build_ernie4_5_moe(struct builder *b);
 void build_gemma3n(struct builder *b);
+void build_diffusion_gemma(struct builder *b);
+void build_llada2(struct builder *b);
 void build_gemma4(struct builder *b);
 void build_recurrent_gemma(struct builder *b);
 void build_rwkv7(struct builder *b);

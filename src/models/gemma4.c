@@ -7,14 +7,6 @@
 #include <math.h>
 #include <stdio.h>
 
-struct gemma4 {
-    struct decoder d;
-    struct gemma_sharing sharing;
-    struct attention_spec full, sliding;
-    struct gemma_inputs inputs;
-    bool has_experts, is_double_wide;
-};
-
 /* A value of the first full layer in per_layer_config, else under an older key. */
 static uint32_t full_size(struct builder *b, const struct gemma4 *g, const char *key, const char *older,
                           uint32_t fallback) {
@@ -29,9 +21,8 @@ static uint32_t full_size(struct builder *b, const struct gemma4 *g, const char 
     return config_size_or(b->config, older, fallback);
 }
 
-static void read_attention(struct builder *b, struct gemma4 *g) {
+static void read_attention(struct builder *b, struct gemma4 *g, bool keys_as_values) {
     struct config *c = b->config;
-    bool keys_as_values = config_bool_or(c, "attention_k_eq_v", false);
     g->sliding = decoder_attention(b, &g->d, 1e4);
     g->sliding.scale = 1;
     g->sliding.qk_norm = QK_NORM_HEAD;
@@ -77,7 +68,7 @@ static struct value experts(struct builder *b, struct value x, const struct gemm
     return b_rms_norm(b, block_moe(b, x, &moe), "post_feedforward_layernorm_2.weight", g->d.norm_eps, false);
 }
 
-static struct value layer(struct builder *b, struct value x, struct gemma4 *g, struct value inputs, uint32_t number) {
+struct value gemma4_layer(struct builder *b, struct value x, struct gemma4 *g, struct value inputs, uint32_t number) {
     float eps = g->d.norm_eps;
     bool is_wide = g->is_double_wide && number >= g->sharing.first_shared;
     struct mlp_spec mlp = {.intermediate_size =
@@ -92,24 +83,31 @@ static struct value layer(struct builder *b, struct value x, struct gemma4 *g, s
         n = b_add(b, b_rms_norm(b, n, "post_feedforward_layernorm_1.weight", eps, false), experts(b, x, g));
     x = b_add(b, x, b_rms_norm(b, n, "post_feedforward_layernorm.weight", eps, false));
     if (g->inputs.width) x = b_add(b, x, gemma_apply_input(b, x, &g->inputs, inputs, number, g->d.activation));
-    const struct weight *scalar = block_optional_vector(b, "layer_scalar", true, 1);
-    return scalar ? b_weigh(b, x, scalar) : x;
+    return x;
+}
+
+struct gemma4 gemma4_from_config(struct builder *b, bool has_experts, bool keys_as_values) {
+    struct config *c = b->config;
+    struct gemma4 g = {.d = decoder_from_config(b), .has_experts = has_experts};
+    g.d.activation = block_activation(b, config_string_or(c, "hidden_activation", "gelu_pytorch_tanh"));
+    g.sharing = gemma_sharing(b, &g.d, 6);
+    g.is_double_wide = config_bool_or(c, "use_double_wide_mlp", false);
+    read_attention(b, &g, keys_as_values);
+    return g;
 }
 
 void build_gemma4(struct builder *b) {
     struct config *c = b->config;
-    struct gemma4 g = {.d = decoder_from_config(b)};
-    g.d.activation = block_activation(b, config_string_or(c, "hidden_activation", "gelu_pytorch_tanh"));
-    g.sharing = gemma_sharing(b, &g.d, 6);
-    g.has_experts = config_bool_or(c, "enable_moe_block", false);
-    g.is_double_wide = config_bool_or(c, "use_double_wide_mlp", false);
-    read_attention(b, &g);
+    struct gemma4 g = gemma4_from_config(b, config_bool_or(c, "enable_moe_block", false),
+                                         config_bool_or(c, "attention_k_eq_v", false));
     const struct weight *embedding = decoder_embedding(b, &g.d, "model.embed_tokens");
     struct value x = b_scale(b, b_embed(b, embedding), sqrt((double)g.d.hidden_size));
     struct value inputs = gemma_layer_inputs(b, x, &g.d, &g.inputs);
     for (uint32_t i = 0; i < g.d.n_layers && !b->failed; i++) {
         builder_layer(b, "model.layers.%u", i);
-        x = layer(b, x, &g, inputs, i);
+        x = gemma4_layer(b, x, &g, inputs, i);
+        const struct weight *scalar = block_optional_vector(b, "layer_scalar", true, 1);
+        if (scalar) x = b_weigh(b, x, scalar);
         builder_layer_end(b, x);
     }
     builder_top(b);

@@ -32,6 +32,20 @@ struct value gemma_layer_inputs(struct builder *b, struct value x, const struct 
 struct value gemma_apply_input(struct builder *b, struct value x, const struct gemma_inputs *inputs, struct value all,
                                uint32_t layer, enum unary activation);
 
+/* ---- Gemma 4 ---- */
+
+struct gemma4 {
+    struct decoder d;
+    struct gemma_sharing sharing;
+    struct attention_spec full, sliding;
+    struct gemma_inputs inputs;
+    bool has_experts, is_double_wide;
+};
+
+struct gemma4 gemma4_from_config(struct builder *b, bool has_experts, bool keys_as_values);
+/* A layer but for the factor on its output. */
+struct value gemma4_layer(struct builder *b, struct value x, struct gemma4 *g, struct value inputs, uint32_t number);
+
 /* Final norm of rows that are outputs already, tied head, softcap. */
 void gemma_head(struct builder *b, struct value x, const struct decoder *d, const struct weight *embedding,
                 double default_softcap);

@@ -89,7 +89,7 @@ static struct value bailing_feed_forward(struct builder *b, struct value x, stru
     return b_add(b, out, block_gated_mlp(b, x, &shared, "mlp.shared_experts"));
 }
 
-void build_bailing_linear(struct builder *b) {
+static struct stack bailing_stack(struct builder *b) {
     struct config *c = b->config;
     struct stack s = stack_from_config(b, 10000);
     s.embedding = "model.word_embeddings|model.embed_tokens";
@@ -100,11 +100,32 @@ void build_bailing_linear(struct builder *b) {
     s.attention.qk_norm = config_bool_or(c, "use_qk_norm", false) ? QK_NORM_HEAD : QK_NORM_NONE;
     s.attention.has_qkv_bias = config_bool_or(c, "use_qkv_bias", false);
     s.attention.has_o_bias = config_bool_or(c, "use_bias", false);
-    s.mix = bailing_mix;
     s.feed_forward = bailing_feed_forward;
     if (config_bool_or(c, "norm_head", false))
         builder_fail(b, ERROR_UNSUPPORTED, "%s: norm_head is not implemented", c->path);
+    return s;
+}
+
+void build_bailing_linear(struct builder *b) {
+    struct stack s = bailing_stack(b);
+    s.mix = bailing_mix;
     stack_build(b, &s);
+}
+
+/* ---- LLaDA 2: the same family with softmax attention only, which fills blocks of masked tokens ---- */
+
+void build_llada2(struct builder *b) {
+    struct config *c = b->config;
+    struct stack s = bailing_stack(b);
+    stack_build(b, &s);
+    b->graph->diffusion = (struct block_diffusion){
+        .kind = DIFFUSION_MASK,
+        .block_length = config_size_or(c, "block_length", 32),
+        .mask_id = (uint32_t)config_integer_or(c, "mask_token_id", 156895, 0, INT32_MAX),
+    };
+    if (b->graph->diffusion.mask_id >= s.d.vocab_size)
+        builder_fail(b, ERROR_FORMAT, "%s: mask_token_id %u is outside the vocabulary of %u", c->path,
+                     b->graph->diffusion.mask_id, s.d.vocab_size);
 }
 
 /* ---- MiniMax M1 ---- */

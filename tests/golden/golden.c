@@ -19,8 +19,9 @@
 static const char *only;
 
 static bool same_bits(const struct golden *g, const struct golden_result *a, const struct golden_result *b) {
-    return !memcmp(a->logits, b->logits, g->n_prompt * a->vocab * sizeof(float)) &&
-           !memcmp(a->greedy_logits, b->greedy_logits, g->n_greedy * a->vocab * sizeof(float)) &&
+    size_t n_logits = g->n_canvas ? g->n_canvas : g->n_prompt, n_greedy = g->n_canvas ? g->n_canvas : g->n_greedy;
+    return !memcmp(a->logits, b->logits, n_logits * a->vocab * sizeof(float)) &&
+           !memcmp(a->greedy_logits, b->greedy_logits, n_greedy * a->vocab * sizeof(float)) &&
            !memcmp(a->layers, b->layers, g->n_prompt * a->hidden * a->n_layers * sizeof(float));
 }
 

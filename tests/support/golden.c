@@ -27,6 +27,7 @@ bool golden_open(struct golden *g, const char *folder, struct mx_error *err) {
     }
     g->prompt = read_ids(&g->arena, json_get(g->json, "prompt_ids"), &g->n_prompt);
     g->greedy = read_ids(&g->arena, json_get(g->json, "greedy_ids"), &g->n_greedy);
+    g->canvas = read_ids(&g->arena, json_get(g->json, "canvas_ids"), &g->n_canvas);
     const struct tensor *logits = golden_tensor(g, "logits");
     for (size_t i = 0; logits && i < logits->bytes / 4; i++) {
         float x;
@@ -84,17 +85,63 @@ static bool compute(const struct golden *g, struct model *model, struct batch *b
     return ok;
 }
 
+/* A row's expected embedding: of softmax(logits). */
+static void expect(const struct model *model, const float *logits, float *probabilities, float *out) {
+    const struct block_diffusion *d = &model->graph.diffusion;
+    double most = -INFINITY, sum = 0;
+    uint32_t vocab = model->graph.vocab_size;
+    for (uint32_t v = 0; v < vocab; v++) most = (double)logits[v] > most ? (double)logits[v] : most;
+    for (uint32_t v = 0; v < vocab; v++) sum += exp((double)logits[v] - most);
+    for (uint32_t v = 0; v < vocab; v++) probabilities[v] = (float)(exp((double)logits[v] - most) / sum);
+    const float *weights[1] = {probabilities};
+    float *outs[1] = {out};
+    model->backend->mix_table(model->compiled, d->embedding, weights, 1, d->embedding_factor, outs);
+}
+
+/* The prompt, then two passes over the canvas, the second conditioned on the first. */
+static bool compute_canvas(const struct golden *g, struct model *model, struct batch *batch, struct sequence *sequence,
+                           struct golden_result *r, struct mx_error *err) {
+    uint32_t vocab = r->vocab = model->graph.vocab_size, hidden = r->hidden = model->graph.hidden_size;
+    uint32_t n = (uint32_t)g->n_canvas;
+    r->n_layers = 1;
+    r->logits = array_calloc(n * vocab, sizeof *r->logits);
+    r->greedy_logits = array_calloc(n * vocab, sizeof *r->greedy_logits);
+    r->layers = array_calloc(g->n_prompt * hidden, sizeof *r->layers);
+    float *conditions = array_calloc(n * hidden, sizeof *conditions), *weights = array_calloc(vocab, sizeof *weights);
+    struct block_rows block = {.tokens = g->canvas, .n = n, .is_canvas = true};
+    bool ok = r->logits && r->greedy_logits && r->layers && conditions && weights;
+    ok = ok && batch_add(batch, sequence, g->prompt, (uint32_t)g->n_prompt, (uint32_t)g->n_prompt, OUTPUT_ALL, NULL);
+    if (ok) batch_run(batch, NULL);
+    for (size_t i = 0; ok && i < g->n_prompt; i++)
+        memcpy(r->layers + i * hidden, batch_hidden(batch, (uint32_t)i), hidden * sizeof(float));
+    for (int pass = 0; ok && pass < 2; pass++) {
+        float *out = pass ? r->greedy_logits : r->logits;
+        ok = batch_add_block(batch, sequence, &block, (uint32_t)g->n_prompt, OUTPUT_ALL, NULL);
+        if (ok) batch_run(batch, NULL);
+        for (uint32_t i = 0; ok && i < n; i++)
+            memcpy(out + (size_t)i * vocab, batch_logits(batch, i), vocab * sizeof(float));
+        for (uint32_t i = 0; ok && i < n; i++)
+            expect(model, out + (size_t)i * vocab, weights, conditions + (size_t)i * hidden);
+        block.conditions = conditions;
+    }
+    if (!ok && !err->code) error_set(err, ERROR_LIMIT, "the canvas does not fit");
+    free(conditions);
+    free(weights);
+    return ok;
+}
+
 bool golden_compute(const struct golden *g, const char *model_folder, struct model_options options, size_t chunk,
                     struct golden_result *result, struct mx_error *err) {
     struct model model;
     struct batch batch = {0};
     struct sequence sequence = {0};
     *result = (struct golden_result){0};
-    options.max_cells = (uint32_t)(g->n_prompt + g->n_greedy);
-    options.max_rows = options.max_outputs = (uint32_t)g->n_prompt;
+    options.max_cells = (uint32_t)(g->n_prompt + g->n_greedy + g->n_canvas);
+    options.max_rows = options.max_outputs = (uint32_t)(g->n_prompt > g->n_canvas ? g->n_prompt : g->n_canvas);
     if (!model_open(&model, model_folder, &options, err)) return false;
     bool ok = batch_init(&batch, &model, err) && sequence_init(&sequence, &model, err) &&
-              compute(g, &model, &batch, &sequence, chunk, result, err);
+              (g->n_canvas ? compute_canvas(g, &model, &batch, &sequence, result, err)
+                           : compute(g, &model, &batch, &sequence, chunk, result, err));
     sequence_free(&sequence);
     batch_free(&batch);
     model_close(&model);
@@ -183,6 +230,12 @@ static bool compare_greedy(const struct golden *g, const struct golden_result *r
 }
 
 bool golden_compare(const struct golden *g, const struct golden_result *r, char *note, size_t room) {
+    if (g->n_canvas)
+        return compare_rows(g, "encoder_last_hidden_state", "", r->layers, NULL, g->n_prompt, r->hidden, g->tolerance,
+                            note, room) &&
+               compare_rows(g, "logits", "", r->logits, NULL, g->n_canvas, r->vocab, g->tolerance, note, room) &&
+               compare_rows(g, "logits_step2", "", r->greedy_logits, NULL, g->n_canvas, r->vocab, g->tolerance, note,
+                            room);
     return compare_layers(g, r, note, room) &&
            compare_rows(g, "logits", "alt_logits", r->logits, json_get(g->json, "logits_rows"), g->n_prompt, r->vocab,
                         g->tolerance, note, room) &&

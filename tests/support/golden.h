@@ -10,8 +10,8 @@
 struct golden {
     const char *folder;
     const struct json *json; /* golden.json */
-    uint32_t *prompt, *greedy;
-    size_t n_prompt, n_greedy;
+    uint32_t *prompt, *greedy, *canvas;
+    size_t n_prompt, n_greedy, n_canvas;
     struct safetensors stored;
     double tolerance, max_abs_logit;
     struct arena arena;
@@ -26,7 +26,8 @@ const struct tensor *golden_tensor(const struct golden *golden, const char *name
 bool golden_needs_kv_mode(const struct golden *golden);
 
 /* What a model computes for a case: logits of every prompt row, logits that each greedy id was taken from (the stored ids
- * are fed), outputs of the layers. */
+ * are fed), outputs of the layers. With a canvas: its logits, those of a second pass that is conditioned on them, and the
+ * final norm of the prompt in the place of the first layer. */
 struct golden_result {
     float *logits, *greedy_logits, *layers;
     uint32_t vocab, hidden, n_layers;

@@ -298,5 +298,37 @@ static uint64_t pool_bytes(const struct compiled *c) {
     return bytes;
 }
 
-const struct backend cpu_backend = {"cpu",  compile,   release,    run,     logits,
-                                    hidden, copy_page, copy_state, tier_of, pool_bytes};
+struct mixing {
+    struct compiled *compiled;
+    const struct weight *table;
+    const float *const *weights;
+    uint32_t n;
+    float factor;
+    float *const *out;
+};
+
+/* Rows are dealt to the threads; each widens every row of the table for itself. */
+static void mix_job(void *context, int thread) {
+    const struct mixing *m = context;
+    struct compiled *c = m->compiled;
+    uint32_t step = (uint32_t)pool_n_threads(c->pool), n_cols = m->table->n_cols;
+    float *row = c->threads[thread].row;
+    for (uint32_t i = (uint32_t)thread; i < m->n; i += step) memset(m->out[i], 0, n_cols * sizeof *row);
+    for (uint32_t t = 0; t < m->table->n_rows; t++) {
+        struct weight_rows run;
+        matrix_run(m->table->matrices, t, 1, &run);
+        c->kernels->dequantize_row(&run, 0, row);
+        for (uint32_t i = (uint32_t)thread; i < m->n; i += step)
+            c->kernels->add_scaled(row, m->weights[i][t], n_cols, m->out[i]);
+    }
+    for (uint32_t i = (uint32_t)thread; i < m->n; i += step) c->kernels->scale(m->out[i], m->factor, n_cols, m->out[i]);
+}
+
+static void mix_table(struct compiled *c, const struct weight *table, const float *const *weights, uint32_t n,
+                      float factor, float *const *out) {
+    struct mixing mixing = {c, table, weights, n, factor, out};
+    pool_run(c->pool, mix_job, &mixing);
+}
+
+const struct backend cpu_backend = {"cpu",     compile,    release, run,        logits,   hidden,
+                                    copy_page, copy_state, tier_of, pool_bytes, mix_table};

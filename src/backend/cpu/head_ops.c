@@ -87,11 +87,14 @@ static void cache_write(const struct compiled *c, const struct op *op, const str
 /* Cells that the row sees: first <= cell < end. */
 static void visible_cells(const struct compiled *c, const struct cache_group *group, const struct step_span *span,
                           uint32_t row, uint32_t *first, uint32_t *end) {
+    const struct step_row *first_row = &c->step->rows[span->first_row];
     uint32_t cell = c->step->rows[row].cell;
     *end = (span->is_atomic ? c->step->rows[span->first_row + span->n_rows - 1].cell : cell) + 1;
     *first = 0;
+    if (first_row->is_canvas) cell = first_row->cell;
     if (group->policy == CACHE_WINDOW && cell + 1 > group->window) *first = cell + 1 - group->window;
     if (group->policy == CACHE_CHUNK) *first = cell / group->window * group->window;
+    if (span->is_atomic && first_row->cell < *first) *first = first_row->cell;
 }
 
 /* Attention of the rows [row, row + n_rows) for the unit's query heads; n_rows * heads <= ATTENTION_MAX_QUERIES. */

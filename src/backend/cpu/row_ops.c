@@ -161,6 +161,13 @@ static void run_row(const struct compiled *c, const struct op *op, uint32_t row)
                  n, out);
         break;
     case OP_COPY:
+    case OP_CHOOSE: memcpy(out, c->step->rows[row].is_canvas ? in1 : in0, n * sizeof *out); break;
+    case OP_CONDITION:
+        if (c->step->rows[row].condition)
+            memcpy(out, c->step->rows[row].condition, n * sizeof *out);
+        else
+            memset(out, 0, n * sizeof *out);
+        break;
     case OP_SELECT: memcpy(out, in0, n * sizeof *out); break;
     case OP_TAP: tap_row(c, op, row); break;
     case OP_ROUTE: cpu_route_row(c, &op->router, (float *)(uintptr_t)in0, out); break;
