@@ -93,13 +93,16 @@ def main():
     names = {}
     scripts = []
     for first, last, value in perl_map("Script"):
-        if value == "Unknown":
-            continue
-        number = names.setdefault(value, len(names) + 1)
-        if scripts and scripts[-1][2] == number and scripts[-1][1] == first - 1:
-            scripts[-1][1] = last
-        else:
-            scripts.append([first, last, number])
+        for c in range(first, last + 1):
+            # The reference's scripts are those of Unicode 9, when two marks were still common to several.
+            if value == "Unknown" or not 0 < ages[c] <= 90:
+                continue
+            script = "Common" if c in (0x589, 0x61C) else value
+            number = names.setdefault(script, len(names) + 1)
+            if scripts and scripts[-1][2] == number and scripts[-1][1] == c - 1:
+                scripts[-1][1] = c
+            else:
+                scripts.append([c, c, number])
     print("/* SPDX-License-Identifier: Apache-2.0 */")
     print("/* Written by scripts/make-unicode-tables.py. */")
     print('#include "text/tokenizer/unicode.h"\n')

@@ -35,7 +35,7 @@ static bool number_added(struct tokenizer *t, struct map *by_content, struct mx_
         uint64_t before;
         if (map_get(by_content, token->content, token->length, &before))
             token->id = t->added[before].id;
-        else if (!vocab_find(&t->vocab, token->content, token->length, &token->id))
+        else if (!token->has_id && !vocab_find(&t->vocab, token->content, token->length, &token->id))
             token->id = (uint32_t)(highest >= n_model ? highest + 1 : n_model);
         if (token->id > VOCAB_MAX_ID) return error_set(err, ERROR_LIMIT, "token id %u is too large", token->id);
         if (!map_put(by_content, token->content, token->length, i, NULL)) return error_memory(err, "added tokens");
@@ -112,41 +112,71 @@ static void read_roles(struct tokenizer *t, const struct json *config) {
     }
 }
 
-static bool read_config(struct tokenizer *t, const char *folder, const char *name, struct mx_error *err) {
-    struct arena tree = {0};
+/* A JSON file of the folder; NULL without an error when there is none, or it is none of ours to judge. */
+static const struct json *read_json(struct tokenizer *t, struct arena *tree, const char *folder, const char *name,
+                                    bool is_needed, struct mx_error *err) {
+    struct mx_error own = {0};
     size_t length;
-    bool ok = true;
-    const char *path = path_join(&t->arena, folder, name);
-    if (!path) return error_memory(err, "path");
-    if (!file_exists(path)) return true;
-    char *text = file_read(path, MAX_CONFIG_BYTES, &length, err);
-    if (!text) return false;
-    const struct json *config = json_parse(&tree, text, length, JSON_ALLOW_NAN, 64, err);
-    if (config)
-        read_roles(t, config);
-    else
-        ok = error_prefix(err, "%s", name);
+    const char *path = path_join(tree, folder, name);
+    if (!path || !file_exists(path)) return NULL;
+    char *text = file_read(path, MAX_CONFIG_BYTES, &length, &own), *copy = text ? arena_copy(tree, text, length) : NULL;
     free(text);
-    arena_free(&tree);
-    return ok;
+    const struct json *json = copy ? json_parse(tree, copy, length, JSON_ALLOW_NAN, 64, &own) : NULL;
+    (void)t;
+    if (json || !is_needed) return json;
+    *err = own;
+    if (!copy && text) error_memory(err, name);
+    error_prefix(err, "%s", name);
+    return NULL;
 }
 
 static const struct {
-    const char *name;
-    bool (*load)(struct tokenizer *t, const char *path, struct mx_error *err);
+    const char *name; /* "x*y" = the first file that begins with x and ends in y */
+    tokenizer_loader *load;
 } files[] = {
     {"tokenizer.json", tokenizer_load_json},
+    {"tokenizer.model", tokenizer_load_model},
+    {"spiece.model", tokenizer_load_sentencepiece},
+    {"sentencepiece.bpe.model", tokenizer_load_sentencepiece},
+    {"tekken.json", tokenizer_load_tekken},
+    {"tiktoken.model", tokenizer_load_tiktoken},
+    {"*.tiktoken", tokenizer_load_tiktoken},
+    {"vocab.json", tokenizer_load_pair},
+    {"vocab.txt", tokenizer_load_words},
+    {"rwkv_vocab*.txt", tokenizer_load_greedy},
 };
 
-static bool load_folder(struct tokenizer *t, const char *folder, struct mx_error *err) {
-    for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
-        const char *path = path_join(&t->arena, folder, files[i].name);
-        if (!path) return error_memory(err, "path");
-        if (!file_exists(path)) continue;
-        if (!files[i].load(t, path, err)) return error_prefix(err, "%s", files[i].name);
-        return read_config(t, folder, "tokenizer_config.json", err);
+/* The file of that name or pattern; NULL = none. */
+static const char *find_file(struct arena *arena, const char *folder, const char *name) {
+    char **names = NULL;
+    size_t n = 0;
+    const char *path = path_join(arena, folder, name);
+    const char *star = strchr(name, '*');
+    if (!star) return path && file_exists(path) ? path : NULL;
+    if (!folder_list(arena, folder, star + 1, &names, &n, NULL)) return NULL;
+    for (size_t i = 0; i < n; i++)
+        if (!strncmp(names[i], name, (size_t)(star - name))) return path_join(arena, folder, names[i]);
+    return NULL;
+}
+
+static bool load_folder(struct tokenizer *t, const char *path, struct mx_error *err) {
+    struct arena tree = {0};
+    struct tokenizer_folder folder = {.path = path};
+    bool ok = true, is_found = false;
+    struct mx_error own = {0};
+    folder.config = read_json(t, &tree, path, "tokenizer_config.json", true, &own);
+    folder.model = read_json(t, &tree, path, "config.json", false, &own);
+    if (own.code) ok = error_set(err, own.code, "%s", own.message);
+    for (size_t i = 0; ok && !is_found && i < sizeof files / sizeof *files; i++) {
+        const char *file = find_file(&tree, path, files[i].name);
+        if (!file) continue;
+        is_found = true;
+        ok = files[i].load(t, &folder, file, err) || error_prefix(err, "%s", strrchr(file, '/') + 1);
     }
-    return error_set(err, ERROR_IO, "%s holds no tokenizer.json and no other tokenizer file", folder);
+    if (ok && is_found) read_roles(t, folder.config);
+    if (ok && !is_found) ok = error_set(err, ERROR_IO, "%s holds no tokenizer.json and no other tokenizer file", path);
+    arena_free(&tree);
+    return ok;
 }
 
 struct tokenizer *tokenizer_open(const char *folder, struct mx_error *err) {
@@ -172,6 +202,10 @@ void tokenizer_close(struct tokenizer *t) {
     pthread_mutex_destroy(&t->lock);
     token_bytes_destroy(t->token_bytes);
     bpe_free(&t->bpe);
+    unigram_free(&t->unigram);
+    trie_free(&t->greedy);
+    if (t->sentencepiece) sentencepiece_free(t->sentencepiece);
+    free(t->sentencepiece);
     normalizer_free(&t->normalizer);
     pretokenizer_free(&t->pretokenizer);
     decoder_free(&t->decoder);
@@ -246,6 +280,8 @@ bool tokenizer_token_text(const struct tokenizer *t, uint32_t id, const char **t
 
 bool tokenizer_is_special(const struct tokenizer *t, uint32_t id) {
     const struct added_token *added = added_by_id(t, id);
+    const struct sentencepiece *sp = t->sentencepiece;
+    if (!added && sp && id < sp->n_pieces) return sp->types[id] == PIECE_CONTROL;
     return added && added->is_special;
 }
 
@@ -255,6 +291,8 @@ int64_t tokenizer_role_id(const struct tokenizer *t, enum token_role role) { ret
 const char *tokenizer_role_text(const struct tokenizer *t, enum token_role role) { return t->role_texts[role]; }
 
 const char *tokenizer_kind(const struct tokenizer *t) {
-    static const char *const names[] = {[MODEL_NONE] = "none", [MODEL_BPE] = "BPE"};
+    static const char *const names[] = {[MODEL_NONE] = "none",           [MODEL_BPE] = "BPE",
+                                        [MODEL_UNIGRAM] = "Unigram",     [MODEL_WORDPIECE] = "WordPiece",
+                                        [MODEL_WORDLEVEL] = "WordLevel", [MODEL_GREEDY] = "RWKV"};
     return names[t->kind];
 }

@@ -19,6 +19,7 @@ struct added_token {
     const char *content;
     uint32_t length;
     uint32_t id;
+    bool has_id; /* set by the owner; else it is given one: the vocabulary's, or the next free one */
     bool is_special, is_normalized;
     bool single_word, lstrip, rstrip;
 };

@@ -303,7 +303,10 @@ bool bpe_encode(const struct bpe *bpe, struct bpe_scratch *scratch, const char *
         if (is_cached) wordcache_add(&scratch->cache, text, length, &id, 1);
         return !sink->failed || error_memory(err, "tokens");
     }
-    bool cuts = bpe->can_cut && length > (bpe->works_on_bytes ? WORDCACHE_MAX_BYTES : 1);
+    /* Where unknown characters vanish, the reference counts the ranges of the rest from the start of the piece. */
+    bool drops = !bpe->has_unk && !bpe->works_on_bytes && !(bpe->byte_fallback && bpe->has_all_bytes);
+    bool cuts =
+        bpe->can_cut && length > (bpe->works_on_bytes ? WORDCACHE_MAX_BYTES : 1) && !(drops && sink->is_tracked);
     for (size_t at = 0; at < length;) {
         size_t end = cuts ? next_cut(bpe, text, length, at) : length;
         /* With ignore_merges a word as a piece and the same word within a piece may differ: only pieces are cached. */

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "text/tokenizer/charsmap.h"
 
+#include "text/tokenizer/base64.h"
+
 #include "base/memory.h"
 
 #include <string.h>
@@ -33,31 +35,15 @@ bool charsmap_load(struct charsmap *map, const unsigned char *bytes, size_t leng
     return true;
 }
 
-static int base64_digit(char c) {
-    if (c >= 'A' && c <= 'Z') return c - 'A';
-    if (c >= 'a' && c <= 'z') return c - 'a' + 26;
-    if (c >= '0' && c <= '9') return c - '0' + 52;
-    return c == '+' ? 62 : c == '/' ? 63 : -1;
-}
-
 bool charsmap_load_base64(struct charsmap *map, const char *text, size_t length, struct mx_error *err) {
-    unsigned char *bytes = array_alloc(length / 4 * 3 + 4, 1);
-    if (!bytes) return error_memory(err, "normalization table");
-    size_t n = 0;
-    uint32_t bits = 0;
-    int n_bits = 0;
-    bool ok = true;
-    for (size_t i = 0; i < length && text[i] != '=' && ok; i++) {
-        int digit = base64_digit(text[i]);
-        if (digit < 0) ok = error_set(err, ERROR_FORMAT, "precompiled_charsmap is not base64");
-        bits = bits << 6 | ((uint32_t)digit & 63);
-        n_bits += 6;
-        if (n_bits < 8) continue;
-        n_bits -= 8;
-        bytes[n++] = (unsigned char)(bits >> n_bits);
-    }
-    ok = ok && charsmap_load(map, bytes, n, err);
-    free(bytes);
+    struct buffer bytes = {0};
+    bool ok = base64_append(&bytes, text, length);
+    if (bytes.failed)
+        error_memory(err, "normalization table");
+    else if (!ok)
+        error_set(err, ERROR_FORMAT, "precompiled_charsmap is not base64");
+    ok = ok && charsmap_load(map, (const unsigned char *)bytes.data, bytes.length, err);
+    buffer_free(&bytes);
     return ok;
 }
 

@@ -10,12 +10,15 @@
 #include "text/tokenizer/normalizer.h"
 #include "text/tokenizer/postprocessor.h"
 #include "text/tokenizer/pretokenizer.h"
+#include "text/tokenizer/sentencepiece.h"
+#include "text/tokenizer/unigram.h"
 #include "text/tokenizer/vocab.h"
+#include "text/tokenizer/wordpiece.h"
 
 #include <pthread.h>
 #include <stdatomic.h>
 
-enum model_kind { MODEL_NONE, MODEL_BPE };
+enum model_kind { MODEL_NONE, MODEL_BPE, MODEL_UNIGRAM, MODEL_WORDPIECE, MODEL_WORDLEVEL, MODEL_GREEDY };
 
 struct encoder;
 struct token_bytes;
@@ -24,7 +27,11 @@ struct tokenizer {
     struct arena arena; /* strings of all parts */
     struct vocab vocab;
     enum model_kind kind;
-    struct bpe bpe;
+    struct bpe bpe; /* of these the one that `kind` names */
+    struct unigram unigram;
+    struct wordpiece wordpiece;
+    struct trie greedy;                  /* MODEL_GREEDY: values are ids */
+    struct sentencepiece *sentencepiece; /* NULL = the text goes through the four parts that follow */
     struct normalizer normalizer;
     struct pretokenizer pretokenizer;
     struct postprocessor postprocessor;
@@ -51,8 +58,46 @@ bool tokenizer_finish_added(struct tokenizer *t, struct mx_error *err);
 
 void token_bytes_destroy(struct token_bytes *bytes);
 
+/* What a loader may look at beside its file. */
+struct tokenizer_folder {
+    const char *path;
+    const struct json *config; /* tokenizer_config.json; NULL = none */
+    const struct json *model;  /* config.json; NULL = none */
+};
+
 /* Each loader fills an empty tokenizer from its kind of file. */
-bool tokenizer_load_json(struct tokenizer *t, const char *path, struct mx_error *err);
+typedef bool tokenizer_loader(struct tokenizer *t, const struct tokenizer_folder *folder, const char *path,
+                              struct mx_error *err);
+tokenizer_loader tokenizer_load_json;
+tokenizer_loader tokenizer_load_model; /* tokenizer.model: SentencePiece, or tiktoken ranks under that name */
+tokenizer_loader tokenizer_load_sentencepiece;
+tokenizer_loader tokenizer_load_tiktoken;
+tokenizer_loader tokenizer_load_tekken;
+tokenizer_loader tokenizer_load_pair;   /* vocab.json, with merges.txt beside it */
+tokenizer_loader tokenizer_load_words;  /* vocab.txt */
+tokenizer_loader tokenizer_load_greedy; /* rwkv_vocab_*.txt */
+
+/* Parts of tokenizer.json that other loaders use: all but the model and the added tokens; model.vocab; one merge. */
+bool tokenizer_load_parts(struct tokenizer *t, const struct json *root, struct mx_error *err);
+bool tokenizer_load_vocab(struct tokenizer *t, const struct json *vocab, struct mx_error *err);
+struct merge_text {
+    const char *left, *right;
+    size_t left_length, right_length;
+};
+bool tokenizer_add_merge(struct tokenizer *t, const struct merge_text *merge, uint32_t rank, struct buffer *joined,
+                         struct mx_error *err);
+/* Decides whether the model may work on bytes; after its vocabulary and flags, before its merges. */
+bool tokenizer_prepare_bpe(struct tokenizer *t, struct mx_error *err);
+
+/* Adds special tokens with given ids: of an object {"text": id, ...}, or one. */
+bool tokenizer_add_list(struct tokenizer *t, const struct json *list, struct mx_error *err);
+bool tokenizer_add_special(struct tokenizer *t, const char *text, uint32_t id, bool lstrip, struct mx_error *err);
+
+/* Adds the tokens that tokenizer_config.json (or added_tokens.json) lists, and says whether special tokens begin and end
+ * a text; for files that hold no such things themselves. */
+bool tokenizer_add_configured(struct tokenizer *t, const struct tokenizer_folder *folder, struct mx_error *err);
+bool tokenizer_surround(struct tokenizer *t, const struct tokenizer_folder *folder, bool adds_bos, bool adds_eos,
+                        struct mx_error *err);
 
 /* Buffers of one encoding under way. */
 struct encoder {
@@ -61,6 +106,9 @@ struct encoder {
     struct pieces pieces, spare_pieces;
     struct regex_scratch regex;
     struct bpe_scratch bpe;
+    struct unigram_scratch unigram;
+    struct sentencepiece_text normal;
+    bool sink_ends_known; /* the next unknown piece is a token of its own */
     struct sink sink;
     struct buffer clean;        /* the input with ill-formed sequences replaced */
     struct token_list texts[2]; /* encodings before the post-processor */
@@ -71,6 +119,11 @@ struct encoder {
 struct encoder *encoder_take(const struct tokenizer *t, struct mx_error *err);
 void encoder_give_back(const struct tokenizer *t, struct encoder *encoder);
 void encoder_free(struct encoder *encoder);
+
+/* A section of the input between added tokens, with a SentencePiece model: tokens go to the sink, with ranges of e->normal
+ * when they are tracked. */
+bool encoder_sentencepiece(const struct tokenizer *t, struct encoder *e, const char *text, size_t length,
+                           bool is_tracked, struct mx_error *err);
 
 /* One text, without the post-processor. */
 bool encoder_run(const struct tokenizer *t, struct encoder *e, const char *text, size_t length, unsigned flags,

@@ -34,7 +34,7 @@ struct decoder_step {
     enum decoder_kind kind;
     const char *text; /* prefix, suffix, pad token, what to replace (NULL = regex) */
     size_t length;
-    const char *content; /* replacement, word delimiter */
+    const char *content; /* replacement, word delimiter, SentencePiece's text for an unknown token */
     size_t content_length;
     uint32_t character; /* Strip, Metaspace */
     size_t start, stop; /* Strip */
@@ -58,10 +58,11 @@ void decoder_free(struct decoder *decoder);
 struct decode_state {
     size_t n_tokens;     /* tokens begun */
     bool in_token;       /* an unfinished token is under way */
-    bool at_edge;        /* Strip: nothing but stripped characters so far */
+    bool at_edge;        /* Strip: nothing but stripped characters so far; SentencePiece: a space was just dropped */
     size_t n_stripped;   /* Strip: of them */
     size_t n_waiting;    /* Strip: trailing characters kept back */
     bool has_text;       /* SentencePiece: something was written */
+    bool is_begun;       /* SentencePiece: no space is dropped any more */
     struct buffer held;  /* a token that is not complete, or may still change */
     struct buffer bytes; /* bytes that are no text yet */
     size_t n_passed;     /* of those, already passed on */

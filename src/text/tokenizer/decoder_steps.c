@@ -338,6 +338,58 @@ static bool feed_replace(struct decoding *d, size_t at, const char *text, size_t
     return pass(d, at, &state->work, ends);
 }
 
+/* ---- SentencePiece ---- */
+
+/* Passes on the characters of a run of bytes. What is none is U+FFFD, byte by byte. */
+static bool pass_bytes(struct decoding *d, size_t at, bool is_last) {
+    struct decode_state *state = &d->states[at];
+    struct buffer *bytes = &state->bytes;
+    if (!bytes->length) return true;
+    size_t end = bytes->length - (is_last ? 0 : utf8_incomplete_tail(bytes->data, bytes->length));
+    buffer_clear(&state->work);
+    for (size_t i = 0; i < end;) {
+        uint32_t c;
+        size_t n = utf8_decode(bytes->data + i, end - i, &c);
+        if (n)
+            buffer_append(&state->work, bytes->data + i, n);
+        else
+            buffer_puts(&state->work, REPLACEMENT);
+        i += n ? n : 1;
+    }
+    memmove(bytes->data, bytes->data + end, bytes->length - end);
+    bytes->length -= end;
+    state->has_text = state->has_text || state->work.length;
+    return pass(d, at, &state->work, false);
+}
+
+/* Spaces in front of the text are dropped: all of them, or one. */
+static bool feed_sentencepiece(struct decoding *d, size_t at, const char *text, size_t length, bool ends) {
+    static const char space[] = "\xe2\x96\x81";
+    const struct decoder_step *step = step_at(d, at);
+    struct decode_state *state = &d->states[at];
+    if (!collect(state, &text, &length, ends)) return true;
+    if (d->nature == NATURE_BYTE) {
+        int byte = byte_of_token(text, length);
+        return (buffer_putc(&state->bytes, (char)byte) || out_of_memory(d)) && pass_bytes(d, at, false);
+    }
+    if (!pass_bytes(d, at, true)) return false;
+    if (state->at_edge || state->has_text) state->is_begun = true;
+    state->at_edge = false;
+    if (d->nature == NATURE_SILENT) return true;
+    buffer_clear(&state->work);
+    if (d->nature == NATURE_UNKNOWN) {
+        buffer_append(&state->work, step->content, step->content_length);
+    } else {
+        if (step->drops_first && !state->is_begun && length >= 3 && !memcmp(text, space, 3)) {
+            text += 3, length -= 3;
+            state->at_edge = !step->drops_all;
+        }
+        replace_all(&state->work, text, length, space, 3, " ", 1);
+    }
+    state->has_text = state->has_text || state->work.length;
+    return pass(d, at, &state->work, false);
+}
+
 static bool feed_join(struct decoding *d, size_t at, const char *text, size_t length, bool ends) {
     struct decode_state *state = &d->states[at];
     bool is_new = !state->in_token;
@@ -367,6 +419,7 @@ bool decoding_feed(struct decoding *d, size_t at, const char *text, size_t lengt
         [DECODE_STRIP] = feed_strip,
         [DECODE_REPLACE] = feed_replace,
         [DECODE_JOIN] = feed_join,
+        [DECODE_SENTENCEPIECE] = feed_sentencepiece,
     };
     if (at == d->decoder->n_steps) return !length || buffer_append(d->out, text, length) || out_of_memory(d);
     return feeds[step_at(d, at)->kind](d, at, text, length, ends);
@@ -378,6 +431,7 @@ bool decoding_finish_step(struct decoding *d, size_t at) {
     case DECODE_BYTE_LEVEL:
     case DECODE_BYTES: return finish_bytes(d, at);
     case DECODE_BPE: return release_word(d, at, "");
+    case DECODE_SENTENCEPIECE: return pass_bytes(d, at, true);
     case DECODE_FUSE: return decoding_feed(d, at + 1, "", 0, true);
     default: return true;
     }

@@ -16,12 +16,24 @@ struct detokenizer {
     struct decoding decoding;
 };
 
+/* Only SentencePiece's step asks. */
+static enum token_nature nature_of(const struct tokenizer *t, uint32_t id) {
+    const struct sentencepiece *sp = t->sentencepiece;
+    if (!sp || id >= sp->n_pieces || tokenizer_is_added(t, id)) return NATURE_NORMAL;
+    switch (sp->types[id]) {
+    case PIECE_BYTE: return NATURE_BYTE;
+    case PIECE_CONTROL: return NATURE_SILENT;
+    case PIECE_UNKNOWN: return NATURE_UNKNOWN;
+    default: return NATURE_NORMAL;
+    }
+}
+
 static bool push_id(const struct tokenizer *t, struct decoding *decoding, uint32_t id, bool skips_special,
                     struct buffer *out, struct mx_error *err) {
     const char *text;
     size_t length;
     if (!tokenizer_token_text(t, id, &text, &length) || (skips_special && tokenizer_is_special(t, id))) return true;
-    return decoding_push(decoding, text, length, NATURE_NORMAL, out, err);
+    return decoding_push(decoding, text, length, nature_of(t, id), out, err);
 }
 
 struct detokenizer *detokenizer_create(const struct tokenizer *tokenizer, bool skip_special, struct mx_error *err) {

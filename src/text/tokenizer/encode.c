@@ -54,14 +54,37 @@ static bool describe_tokens(struct encoding *en, const struct aligned *text, str
         const struct vocab_token *token = vocab_token(&en->t->vocab, sink->ids[i]);
         const char *spelled = token ? token->text : "";
         size_t spelled_length = token ? token->length : 0;
+        if (en->t->kind == MODEL_UNIGRAM && sink->ids[i] == en->t->unigram.unk_id) {
+            spelled = text->text + piece.start + start;
+            spelled_length = end - start;
+        }
         if (!add_span(en, range, spelled, spelled_length)) return false;
     }
     return true;
 }
 
+/* The longest token that begins the text, then the longest that begins the rest, and so on. */
+static bool encode_greedily(struct encoding *en, const char *text, size_t length) {
+    size_t used = 0;
+    for (size_t at = 0; at < length; at += used) {
+        uint32_t id = trie_longest(&en->t->greedy, text + at, length - at, &used);
+        if (id == TRIE_NONE)
+            return error_set(en->err, ERROR_FORMAT, "no token begins with byte 0x%02x", (unsigned char)text[at]);
+        sink_add(&en->e->sink, id, at, at + used);
+    }
+    return !en->e->sink.failed || error_memory(en->err, "tokens");
+}
+
 static bool encode_piece(struct encoding *en, const char *text, size_t length) {
-    switch (en->t->kind) {
-    case MODEL_BPE: return bpe_encode(&en->t->bpe, &en->e->bpe, text, length, &en->e->sink, en->err);
+    const struct tokenizer *t = en->t;
+    struct encoder *e = en->e;
+    switch (t->kind) {
+    case MODEL_BPE: return bpe_encode(&t->bpe, &e->bpe, text, length, &e->sink, en->err);
+    case MODEL_UNIGRAM: return unigram_encode(&t->unigram, &e->unigram, &e->bpe.cache, text, length, &e->sink, en->err);
+    case MODEL_WORDPIECE:
+    case MODEL_WORDLEVEL:
+        return wordpiece_encode(&t->wordpiece, &e->bpe.spelled, &e->bpe.cache, text, length, &e->sink, en->err);
+    case MODEL_GREEDY: return encode_greedily(en, text, length);
     case MODEL_NONE: break;
     }
     return error_set(en->err, ERROR_FORMAT, "the tokenizer has no model");
@@ -91,10 +114,30 @@ static bool encode_stretch(struct encoding *en, struct aligned *text, size_t sta
     return true;
 }
 
+/* The same for a SentencePiece model, whose ranges are of the normalized text. */
+static bool describe_pieces(struct encoding *en, uint32_t shift, size_t first) {
+    const struct sink *sink = &en->e->sink;
+    const struct sentencepiece_text *normal = &en->e->normal;
+    for (size_t i = first; i < sink->count; i++) {
+        struct origin range = sink->ranges[i];
+        struct origin origin = {shift + normal->origin[range.start], shift + normal->origin[range.end]};
+        const struct vocab_token *token = vocab_token(&en->t->vocab, sink->ids[i]);
+        bool is_unknown = sink->ids[i] == en->t->sentencepiece->unk_id;
+        if (is_unknown ? !add_span(en, origin, normal->text + range.start, range.end - range.start)
+                       : !add_span(en, origin, token->text, token->length))
+            return false;
+    }
+    return true;
+}
+
 /* A section of the input between raw added tokens. */
 static bool encode_section(struct encoding *en, const char *input, size_t start, size_t end) {
     struct encoder *e = en->e;
     const struct tokenizer *t = en->t;
+    size_t first = e->sink.count;
+    if (t->sentencepiece)
+        return encoder_sentencepiece(t, e, input + start, end - start, en->has_spans, en->err) &&
+               (!en->has_spans || describe_pieces(en, (uint32_t)start, first));
     aligned_set(&e->text, input + start, end - start, (uint32_t)start, en->is_tracked);
     if (e->text.failed) return error_memory(en->err, "text");
     if (!normalizer_apply(&t->normalizer, &e->regex, &e->text, &e->spare_text, (uint32_t)start, en->err)) return false;
@@ -122,7 +165,7 @@ static bool encode_section(struct encoding *en, const char *input, size_t start,
 }
 
 /* From bytes of the input to code points. A position within a character is that character's; one at the very end of the
- * input has no character, and only an end may lie there. */
+ * input has no character, and only an end may lie there, but for SentencePiece. */
 static bool count_characters(struct encoding *en, const char *text, size_t length) {
     struct encoder *e = en->e;
     if (!array_reserve(&e->characters, &e->character_capacity, length + 1, sizeof *e->characters))
@@ -132,6 +175,10 @@ static bool count_characters(struct encoding *en, const char *text, size_t lengt
         e->characters[i] = ((unsigned char)text[i] & 0xc0) == 0x80 ? count - 1 : count++;
     for (size_t i = 0; i < en->n_spans; i++) {
         struct token_span *span = &en->out->spans[i];
+        if (en->t->sentencepiece && span->start == length) {
+            span->start = span->end = count;
+            continue;
+        }
         if (span->start >= length || span->end > length) continue;
         uint32_t start = e->characters[span->start];
         uint32_t end = span->end < length ? e->characters[span->end] : e->characters[length - 1] + 1;
@@ -230,6 +277,8 @@ void encoder_free(struct encoder *e) {
     pieces_free(&e->spare_pieces);
     regex_scratch_free(&e->regex);
     bpe_scratch_free(&e->bpe);
+    unigram_scratch_free(&e->unigram);
+    sentencepiece_text_free(&e->normal);
     free(e->sink.ids);
     free(e->sink.ranges);
     buffer_free(&e->clean);

@@ -341,16 +341,34 @@ static bool load_precompiled(struct normalizer_step *step, const struct json *js
     return charsmap_load_base64(&step->charsmap, map->string, map->count, err);
 }
 
+/* The character written last waits, since characters dropped after it count as swallowed by it. */
+struct precompiled {
+    struct rewrite rewrite;
+    bool has_last;
+    uint32_t last;
+    long change;
+};
+
+static void flush_last(struct precompiled *p) {
+    if (p->has_last) rewrite_put(&p->rewrite, p->last, p->change);
+}
+
+static void put_next(struct precompiled *p, uint32_t c, long change) {
+    flush_last(p);
+    p->has_last = true;
+    p->last = c;
+    p->change = change;
+}
+
 /* Puts `with` in the place of n characters. */
-static void exchange(struct rewrite *rewrite, const char *with, size_t n) {
+static void exchange(struct precompiled *p, const char *with, size_t n) {
     size_t length = strlen(with), count = 0, valid = utf8_valid_prefix(with, length);
     for (size_t i = 0; i < valid; count++) {
         uint32_t c;
         i += utf8_decode(with + i, valid - i, &c);
-        bool is_last = i >= valid;
-        rewrite_put(rewrite, c, count >= n ? 1 : is_last ? (long)count + 1 - (long)n : 0);
+        put_next(p, c, count >= n);
     }
-    if (!count) rewrite_skip(rewrite, n);
+    if (count < n && p->has_last) p->change -= (long)(n - count);
 }
 
 /* The end of the grapheme that begins at `at`. */
@@ -370,14 +388,14 @@ static size_t grapheme_end(const struct aligned *text, size_t at) {
 
 static bool apply_precompiled(struct job *job) {
     const struct aligned *from = job->from;
-    struct rewrite rewrite;
-    begin(job, &rewrite);
+    struct precompiled p = {0};
+    begin(job, &p.rewrite);
     for (size_t i = 0; i < from->length;) {
         size_t end = grapheme_end(from, i), used;
         const char *with =
             end - i < 6 ? charsmap_find(&job->step->charsmap, from->text + i, end - i, false, &used) : NULL;
         if (with) {
-            exchange(&rewrite, with, utf8_count(from->text + i, end - i));
+            exchange(&p, with, utf8_count(from->text + i, end - i));
             i = end;
         }
         while (i < end) {
@@ -385,12 +403,13 @@ static bool apply_precompiled(struct job *job) {
             size_t n = utf8_decode(from->text + i, end - i, &c);
             with = charsmap_find(&job->step->charsmap, from->text + i, n, false, &used);
             if (with)
-                exchange(&rewrite, with, 1);
+                exchange(&p, with, 1);
             else
-                rewrite_keep(&rewrite);
+                put_next(&p, c, 0);
             i += n;
         }
     }
+    flush_last(&p);
     return true;
 }
 

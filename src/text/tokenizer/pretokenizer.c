@@ -271,7 +271,8 @@ static bool apply_bert(const struct pretokenizer_step *step, const struct cuttin
     return true;
 }
 
-/* Cuts where the script changes. Kana count as Han; spaces belong to any script, but those in front are dropped. */
+/* Cuts where the script changes. Kana count as Han; spaces and code points without a script belong to any, but those in
+ * front are dropped. */
 static bool apply_scripts(const struct pretokenizer_step *step, const struct cutting *cutting, struct piece piece) {
     struct splitter s = splitter_for(step, cutting, piece);
     size_t run = SIZE_MAX, i = piece.start;
@@ -281,7 +282,7 @@ static bool apply_scripts(const struct pretokenizer_step *step, const struct cut
         size_t n = utf8_decode(s.text->text + i, piece.end - i, &c);
         int script = c == 0x30fc ? unicode_script_han : unicode_script_of(c);
         if (script == unicode_script_hiragana || script == unicode_script_katakana) script = unicode_script_han;
-        if (c != ' ' && script != last) {
+        if (c != ' ' && script && script != last) {
             if (run != SIZE_MAX) add_piece(&s, run, i);
             run = i;
             last = script;
@@ -446,6 +447,17 @@ static bool load_nested(struct pretokenizer *pre, const struct json *json, int d
     if (!json_is_array(list)) return error_set(err, ERROR_FORMAT, "a Sequence without 'pretokenizers'");
     for (size_t i = 0; i < list->count; i++)
         if (!load_nested(pre, &list->items[i], depth + 1, err)) return false;
+    return true;
+}
+
+bool pretokenizer_add_pattern(struct pretokenizer *pre, const char *pattern, size_t length, struct mx_error *err) {
+    static const struct step_kind split = {"Split", load_split, apply_split, false};
+    struct pretokenizer_step step = {.kind = &split, .behavior = REMOVED, .is_inverted = true};
+    if (!array_reserve(&pre->steps, &pre->capacity, pre->n_steps + 1, sizeof *pre->steps))
+        return error_memory(err, "pre-tokenizer");
+    step.regex = regex_compile(pattern, length, REGEX_RUST, err);
+    if (!step.regex) return false;
+    pre->steps[pre->n_steps++] = step;
     return true;
 }
 

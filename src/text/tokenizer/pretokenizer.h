@@ -34,6 +34,9 @@ struct pretokenizer {
 
 /* Reads a pre-tokenizer (null = none). */
 bool pretokenizer_load(struct pretokenizer *pretokenizer, const struct json *json, struct mx_error *err);
+/* Adds a step that keeps what a pattern matches, and nothing else, as tiktoken does. */
+bool pretokenizer_add_pattern(struct pretokenizer *pretokenizer, const char *pattern, size_t length,
+                              struct mx_error *err);
 void pretokenizer_free(struct pretokenizer *pretokenizer);
 
 bool pretokenizer_ends_in_bytelevel(const struct pretokenizer *pretokenizer);

@@ -129,6 +129,23 @@ static void put_word(struct buffer *out, enum regex_dialect dialect) {
     buffer_puts(out, dialect == REGEX_RUST ? "\\x{200c}\\x{200d}" : "\\x{b2}\\x{b3}\\x{b9}\\x{bc}-\\x{be}");
 }
 
+/* What Unicode 15 to 16 added to scripts that PCRE2 knows as of 14. */
+static const struct {
+    const char *name, *short_name, *items;
+} newer_in_scripts[] = {
+    {"arabic", "arab", "\\x{10ec2}-\\x{10ec4}\\x{10efc}-\\x{10eff}"},
+    {"cyrillic", "cyrl", "\\x{1c89}-\\x{1c8a}\\x{1e030}-\\x{1e06d}\\x{1e08f}"},
+    {"devanagari", "deva", "\\x{11b00}-\\x{11b09}"},
+    {"egyptianhieroglyphs", "egyp", "\\x{1342f}\\x{13439}-\\x{13455}\\x{13460}-\\x{143fa}"},
+    {"han", "hani", "\\x{2b739}\\x{2ebf0}-\\x{2ee5d}\\x{31350}-\\x{323af}"},
+    {"hiragana", "hira", "\\x{1b132}"},
+    {"kannada", "knda", "\\x{cf3}"},
+    {"katakana", "kana", "\\x{1b155}"},
+    {"khojki", "khoj", "\\x{11240}\\x{11241}"},
+    {"lao", "laoo", "\\x{ece}"},
+    {"latin", "latn", "\\x{a7cb}-\\x{a7cd}\\x{a7da}-\\x{a7dc}"},
+};
+
 /* The items of a named property, as they stand inside a class. */
 static bool put_property(struct translator *t, const char *name, size_t length, struct buffer *out) {
     char plain[64], raw[64];
@@ -161,6 +178,9 @@ static bool put_property(struct translator *t, const char *name, size_t length, 
     }
     /* A script (not its extensions), or a binary property that PCRE2 knows under its own name. */
     buffer_printf(out, "\\p{sc:%s}", raw);
+    for (size_t i = 0; i < sizeof newer_in_scripts / sizeof *newer_in_scripts; i++)
+        if (!strcmp(plain, newer_in_scripts[i].name) || !strcmp(plain, newer_in_scripts[i].short_name))
+            buffer_puts(out, newer_in_scripts[i].items);
     return true;
 }
 
