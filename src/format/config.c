@@ -18,6 +18,7 @@ static const struct {
 } spellings[] = {
     {"num_hidden_layers", {"n_layer", "n_layers", "num_layers", "num_transformer_layers"}},
     {"hidden_size", {"n_embd", "d_model", "dim", "model_dim", "hidden_dim"}},
+    {"vocab_size", {"num_vocab"}},
     {"num_attention_heads", {"n_head", "n_heads", "num_heads"}},
     {"num_key_value_heads", {"n_kv_heads", "num_kv_heads"}},
     {"intermediate_size", {"n_inner", "ffn_dim", "ffn_hidden_size", "mlp_hidden_size"}},

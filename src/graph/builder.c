@@ -3,6 +3,7 @@
 
 #include "base/memory.h"
 
+#include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -108,6 +109,26 @@ const struct weight *b_constant(struct builder *b, uint32_t n, double value) {
     for (uint32_t i = 0; i < n; i++) vector[i] = (float)value;
     *weight = (struct weight){.name = "constant", .role = ROLE_NORM, .n_rows = 1, .n_cols = n, .vector = vector};
     return weight;
+}
+
+const struct weight *b_inverse_column_lengths(struct builder *b, const struct weight *matrix) {
+    const struct kernels *kernels = kernels_for_tier(TIER_REF);
+    const struct weight *result = b->failed ? NULL : b_constant(b, matrix->n_cols, 1);
+    if (!result || !b->graph->weights.checkpoint) return result;
+    double *squares = calloc(matrix->n_cols, sizeof *squares);
+    float *row = calloc((size_t)matrix->n_cols + 64, sizeof *row);
+    if (!squares || !row) failed_memory(b);
+    for (uint32_t r = 0; r < matrix->n_rows && !b->failed; r++) {
+        struct weight_rows run;
+        matrix_run(matrix->matrices, r, 1, &run);
+        kernels->dequantize_row(&run, 0, row);
+        for (uint32_t k = 0; k < matrix->n_cols; k++) squares[k] += (double)row[k] * (double)row[k];
+    }
+    for (uint32_t k = 0; k < matrix->n_cols && !b->failed; k++)
+        result->vector[k] = (float)(1 / (sqrt(squares[k]) + 1e-7));
+    free(squares);
+    free(row);
+    return result;
 }
 
 /* ---- values and ops ---- */
@@ -284,6 +305,10 @@ struct value b_gated(struct builder *b, enum unary f, struct value gate, struct 
 
 struct value b_softcap(struct builder *b, struct value x, float cap) {
     return simple_op(b, (struct op){.kind = OP_SOFTCAP, .factor = cap}, x, value_none());
+}
+
+struct value b_softmax(struct builder *b, struct value x) {
+    return simple_op(b, (struct op){.kind = OP_SOFTMAX}, x, value_none());
 }
 
 void b_copy(struct builder *b, struct value x, struct value out) {

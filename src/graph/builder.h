@@ -51,6 +51,8 @@ void b_transform(struct builder *b, const struct weight *vector, float (*f)(floa
 void b_unit_rows(struct builder *b, const struct weight *matrix);
 /* n equal values that no file holds. */
 const struct weight *b_constant(struct builder *b, uint32_t n, double value);
+/* 1 / (length + 1e-7) of each column of a matrix. */
+const struct weight *b_inverse_column_lengths(struct builder *b, const struct weight *matrix);
 bool b_has(struct builder *b, const char *names, bool fallback);
 
 /* ---- values ---- */
@@ -96,6 +98,7 @@ struct value b_scale(struct builder *b, struct value x, double factor); /* facto
 struct value b_unary(struct builder *b, enum unary f, struct value x);
 struct value b_gated(struct builder *b, enum unary f, struct value gate, struct value up);
 struct value b_softcap(struct builder *b, struct value x, float cap);
+struct value b_softmax(struct builder *b, struct value x);
 /* Copies x into some columns of another value. */
 void b_copy(struct builder *b, struct value x, struct value out);
 struct value b_clip(struct builder *b, struct value x, double low, double high);
@@ -136,6 +139,8 @@ uint32_t b_rope_from_config(struct builder *b, uint32_t rotary_dim, const char *
 uint32_t b_rope_plain(struct builder *b, uint32_t rotary_dim, double theta);
 /* A table that turns the other way. */
 uint32_t b_rope_negated(struct builder *b, uint32_t rope);
+/* A rope of that base, scaled as the object (or NULL) says. */
+uint32_t b_rope_with(struct builder *b, uint32_t rotary_dim, double theta, const struct json *scaling);
 /* The cos/sin value of a table, made once a step. */
 struct value b_rope_table(struct builder *b, uint32_t rope);
 

@@ -44,6 +44,7 @@ enum op_kind {
     OP_GATED,      /* out = f(in0) * in1 */
     OP_SOFTCAP,    /* out = factor * tanh(in0 / factor) */
     OP_CLIP,       /* out = in0 within [low, high] */
+    OP_SOFTMAX,    /* out = softmax of in0 */
     OP_COPY,       /* out = in0 */
     OP_POSITION,   /* out [1] = the factor of the row's position */
     OP_MIX,        /* streams side by side: out_i = in2_i + sum over j of in1[i][j] * in0_j (in2 may be missing) */

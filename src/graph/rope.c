@@ -185,19 +185,15 @@ static double read_theta(struct builder *b, const struct json *object, const cha
     return theta;
 }
 
-uint32_t b_rope_from_config(struct builder *b, uint32_t rotary_dim, const char *layer_type, double default_theta) {
+uint32_t b_rope_with(struct builder *b, uint32_t rotary_dim, double theta, const struct json *scaling) {
     if (b->failed) return 0;
-    if (rotary_dim < 2 || rotary_dim % 2) {
-        builder_fail(b, ERROR_FORMAT, "%s: %u rotary dimensions, expected an even number", b->config->path, rotary_dim);
+    if (rotary_dim < 2 || rotary_dim % 2 || !(theta > 0)) {
+        builder_fail(b, ERROR_FORMAT, "%s: %u rotary dimensions of base %g, expected an even number of a positive base",
+                     b->config->path, rotary_dim, theta);
         return 0;
     }
-    struct rope_source s = {.object = scaling_object(b, layer_type), .n = rotary_dim / 2};
-    /* Of the old spelling, rope_scaling is for the full layers where windows have a base of their own (Gemma 3). */
-    bool is_local =
-        layer_type && !strcmp(layer_type, "sliding_attention") && config_has(b->config, "rope_local_base_freq");
-    if (is_local && !json_is_object(json_get(config_get(b->config, "rope_parameters"), layer_type))) s.object = NULL;
+    struct rope_source s = {.object = scaling, .n = rotary_dim / 2, .theta = theta};
     const char *kind = kind_of(b, s.object);
-    s.theta = read_theta(b, s.object, layer_type, default_theta);
     s.factor = object_real(b, &s, "factor", 1);
     double length = config_real_or(b->config, "max_position_embeddings", 4096);
     s.original = object_real(b, &s, "original_max_position_embeddings",
@@ -220,6 +216,15 @@ uint32_t b_rope_from_config(struct builder *b, uint32_t rotary_dim, const char *
     if (!b->failed && !fill_rope(b, &s, kind, &rope))
         builder_fail(b, ERROR_UNSUPPORTED, "%s: rope type '%s' is not known", b->config->path, kind);
     return add_rope(b, &rope);
+}
+
+uint32_t b_rope_from_config(struct builder *b, uint32_t rotary_dim, const char *layer_type, double default_theta) {
+    const struct json *object = scaling_object(b, layer_type);
+    /* Of the old spelling, rope_scaling is for the full layers where windows have a base of their own (Gemma 3). */
+    bool is_local =
+        layer_type && !strcmp(layer_type, "sliding_attention") && config_has(b->config, "rope_local_base_freq");
+    if (is_local && !json_is_object(json_get(config_get(b->config, "rope_parameters"), layer_type))) object = NULL;
+    return b_rope_with(b, rotary_dim, read_theta(b, object, layer_type, default_theta), object);
 }
 
 uint32_t b_rope_plain(struct builder *b, uint32_t rotary_dim, double theta) {

@@ -124,6 +124,10 @@ static bool read_config(struct weights *w, struct mx_error *err) {
         w->inverts_ternary = !json_string_is(json_get(q, "linear_class"), "autobitlinear");
         return true;
     }
+    if (json_string_is(method, "mxfp4")) {
+        w->quantization = (struct quantization){WEIGHT_MXFP4, 32};
+        return true;
+    }
     if (json_is_string(method))
         return error_set(err, ERROR_UNSUPPORTED, "%s: quantization method '%.*s' is not supported", w->config->path,
                          (int)method->count, method->string);
@@ -202,6 +206,27 @@ struct module {
     const struct tensor *codes, *scales, *biases;
 };
 
+/* MXFP4 as released checkpoints have it: module_blocks U8 [.., rows, groups, 16] is the same bytes as U32 [.., rows, words];
+ * module_scales U8 [.., rows, groups]. */
+static bool find_blocks(struct weights *w, const char *module, struct module *found) {
+    char name[MAX_NAME + 32];
+    snprintf(name, sizeof name, "%s_blocks", module);
+    const struct tensor *blocks = find_wrapped(w, name);
+    snprintf(name, sizeof name, "%s_scales", module);
+    const struct tensor *scales = find_wrapped(w, name);
+    if (!blocks || !scales || blocks->dtype != DTYPE_U8 || blocks->n_dims < 3 ||
+        blocks->shape[blocks->n_dims - 1] != 16)
+        return false;
+    struct tensor *view = arena_calloc(&w->arena, 1, sizeof *view);
+    if (!view) return false;
+    *view = *blocks;
+    view->dtype = DTYPE_U32;
+    view->n_dims--;
+    view->shape[view->n_dims - 1] *= 4;
+    *found = (struct module){view, scales, NULL};
+    return true;
+}
+
 /* Looks for module.weight with its scales, in any of the conventions; a stacked tensor may also lack ".weight". */
 static bool find_module(struct weights *w, const char *module, struct module *found) {
     char name[MAX_NAME + 32];
@@ -211,7 +236,7 @@ static bool find_module(struct weights *w, const char *module, struct module *fo
     if (!found->codes) {
         found->codes = find_wrapped(w, module);
         found->scales = found->biases = NULL;
-        if (!found->codes) return false;
+        if (!found->codes) return find_blocks(w, module, found);
         snprintf(name, sizeof name, "%s_scale_inv", module);
         found->scales = found->codes->dtype == DTYPE_F8_E4M3 ? find_wrapped(w, name) : NULL;
         return true;
@@ -234,28 +259,33 @@ static void select_rows(struct matrix *m, const struct row_selection *rows, uint
         matrix_select_rows(m, rows->first_row, n_rows, n_rows, n_rows);
 }
 
-/* A copy of a plain [cols, rows] tensor as [rows, cols]. */
+/* A copy of a plain tensor whose last two dimensions, [cols, rows], are exchanged; made once. The result is valid until the
+ * next copy. */
 static const struct tensor *transposed(struct weights *w, const struct tensor *tensor, struct mx_error *err) {
     char shape[160];
-    size_t size = dtype_bytes(tensor->dtype);
-    if (tensor->dtype > DTYPE_BF16 || tensor->n_dims != 2) {
+    uint64_t index;
+    if (map_get(&w->transposed, tensor->name, strlen(tensor->name), &index)) return &w->copies[index];
+    size_t size = dtype_bytes(tensor->dtype), last = (size_t)tensor->n_dims - 1;
+    if (tensor->dtype > DTYPE_BF16 || tensor->n_dims < 2) {
         error_set(err, ERROR_FORMAT, "%s: tensor '%s' is %s %s, expected a plain [in, out] matrix", tensor->file->name,
                   tensor->name, dtype_name(tensor->dtype), tensor_shape_text(tensor, shape, sizeof shape));
         return NULL;
     }
-    struct tensor *copy = arena_calloc(&w->arena, 1, sizeof *copy);
-    unsigned char *data = arena_calloc(&w->arena, tensor->bytes, 1);
-    if (!copy || !data) {
+    unsigned char *data = arena_alloc(&w->arena, tensor->bytes);
+    if (!data || !array_reserve(&w->copies, &w->copies_capacity, w->n_copies + 1, sizeof *w->copies) ||
+        !map_put(&w->transposed, tensor->name, strlen(tensor->name), w->n_copies, NULL)) {
         error_memory(err, tensor->name);
         return NULL;
     }
-    size_t rows = (size_t)tensor->shape[1], cols = (size_t)tensor->shape[0];
-    for (size_t r = 0; r < rows; r++)
-        for (size_t c = 0; c < cols; c++)
-            memcpy(data + (r * cols + c) * size, tensor->data + (c * rows + r) * size, size);
+    size_t rows = (size_t)tensor->shape[last], cols = (size_t)tensor->shape[last - 1], each = rows * cols * size;
+    for (size_t first = 0; first < tensor->bytes && each; first += each)
+        for (size_t r = 0; r < rows; r++)
+            for (size_t c = 0; c < cols; c++)
+                memcpy(data + first + (r * cols + c) * size, tensor->data + first + (c * rows + r) * size, size);
+    struct tensor *copy = &w->copies[w->n_copies++];
     *copy = *tensor;
-    copy->shape[0] = rows;
-    copy->shape[1] = cols;
+    copy->shape[last - 1] = rows;
+    copy->shape[last] = cols;
     copy->data = data;
     return copy;
 }
@@ -425,6 +455,7 @@ struct weight *weights_experts(struct weights *w, const char *scope, const struc
         return NULL;
     }
     if (w->checkpoint) {
+        if (sources[source].is_transposed && !(found.codes = transposed(w, found.codes, err))) return NULL;
         if (!bind_experts(w, weight, pattern, &found, &sources[source].rows, err)) return NULL;
     } else {
         for (uint32_t e = 0; e < n_experts; e++) plan_matrix(w, &weight->matrices[e], pattern, n_rows, n_cols);
@@ -519,6 +550,8 @@ bool weights_init(struct weights *w, const struct checkpoint *checkpoint, struct
 void weights_free(struct weights *w) {
     free(w->list);
     map_free(&w->used);
+    map_free(&w->transposed);
+    free(w->copies);
     arena_free(&w->arena);
     *w = (struct weights){0};
 }

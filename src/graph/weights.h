@@ -45,6 +45,9 @@ struct weights {
     enum dtype plain_dtype;              /* of unquantised tensors when shapes only */
     struct weight **list;
     size_t n, capacity;
+    struct map transposed; /* name of a tensor -> index of its copy with rows and columns exchanged */
+    struct tensor *copies;
+    size_t n_copies, copies_capacity;
     struct map used; /* names of tensors that a request took */
     int wrapper;     /* the wrapper prefix that matched last */
     struct arena arena;

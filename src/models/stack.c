@@ -51,6 +51,20 @@ struct position_scale stack_position_scale(struct builder *b) {
     return scale;
 }
 
+uint32_t rotary_share(struct builder *b, uint32_t head_dim, double share) {
+    uint32_t n = share > 0 && share <= 1 ? (uint32_t)(head_dim * share) & ~1u : 0;
+    if (!n) builder_fail(b, ERROR_FORMAT, "%s: a share of %g of the head cannot rotate", b->config->path, share);
+    return n ? n : 2;
+}
+
+uint32_t json_size(struct builder *b, const struct json *value, uint32_t fallback) {
+    if (!value || json_is_null(value)) return fallback;
+    int64_t n = json_integer(value, 0);
+    if (n >= 1 && n <= 65536) return (uint32_t)n;
+    builder_fail(b, ERROR_FORMAT, "%s: a list or object of sizes holds no size from 1 to 65536", b->config->path);
+    return fallback;
+}
+
 struct value stack_mlp(struct builder *b, struct value x, struct stack *s, uint32_t layer) {
     (void)layer;
     return block_mlp(b, x, &s->mlp, s->mlp_module);
@@ -102,7 +116,12 @@ void stack_build(struct builder *b, struct stack *s) {
     x = block_norm(b, b_select_outputs(b, x), &s->norm, s->final_norm);
     x = b_scale(b, x, s->head_input_factor != 0 ? s->head_input_factor : 1);
     b->graph->hidden = x;
-    x = decoder_logits(b, x, &s->d, embedding, s->head, s->tied_by_default);
+    if (s->normalizes_head) {
+        const struct weight *head = b_matrix(b, ROLE_HEAD, s->head, s->d.vocab_size, s->d.hidden_size);
+        x = b_linear(b, b_weigh(b, x, b_inverse_column_lengths(b, head)), head, NULL);
+    } else {
+        x = decoder_logits(b, x, &s->d, embedding, s->head, s->tied_by_default);
+    }
     x = b_scale(b, x, s->logits_factor != 0 ? s->logits_factor : 1);
     if (s->final_softcap != 0) x = b_softcap(b, x, s->final_softcap);
     b->graph->logits = x;

@@ -25,6 +25,8 @@ struct stack {
     const char *positions;      /* module of a table of n_positions learned positions, or NULL */
     uint32_t n_positions;
     bool tied_by_default;
+    bool normalizes_head;           /* each column of the head is divided by its length */
+    struct value shared_projection; /* room for families whose layers use keys and values of another */
     void (*adjust)(struct builder *b, struct stack *s, uint32_t layer); /* or NULL */
     struct value (*mix)(struct builder *b, struct value x, struct stack *s,
                         uint32_t layer); /* NULL = block_attention */
@@ -50,6 +52,12 @@ struct position_scale stack_position_scale(struct builder *b);
 
 /* Whether layer_types make the layer slide, or `otherwise` where the config has none. */
 bool stack_is_sliding(struct builder *b, uint32_t layer, bool otherwise);
+
+/* The even number of dimensions that a share of the head is; an error where it is none. */
+uint32_t rotary_share(struct builder *b, uint32_t head_dim, double share);
+
+/* A size from a list or object of the config, or the fallback where it is absent. */
+uint32_t json_size(struct builder *b, const struct json *value, uint32_t fallback);
 
 /* ---- experts as DeepSeek has them ---- */
 

@@ -62,6 +62,19 @@ static const char *const cases[] = {
     "deepseek_v3-q4",
     "hf-deepseek-v2-group",
     "deepseek_v3-kvb-q4",
+    "hf-gpt-oss-mxfp4",
+    "hf-gpt-oss",
+    "laguna-q4",
+    "mimo_v2_flash-q4",
+    "step3p5-q4",
+    "llama4-q4",
+    "phimoe-q4",
+    "phixtral-q4",
+    "Klear-q4",
+    "hunyuan-q4",
+    "bailing_moe-q4",
+    "hf-cohere2-moe",
+    "afmoe-q4",
 };
 
 struct tokens {

@@ -18,11 +18,43 @@
 
 static const char *only;
 
+/* Cases whose answer is not what their config says. They run with the config that the answer belongs to. */
+static const struct {
+    const char *name, *key, *replacement, *reason;
+} errata[] = {
+    {"gpt_oss-mxfp4", "\"truncate\": false", "\"truncate\": true",
+     "the upper bound of the ramp is 32 ln(16 / 2 pi) / (2 ln 150000) = 1.25 and was rounded to 2"},
+    {"hf/phimoe", "\"long_factor\"", "\"long_factor\": [1.0, 1.1, 1.2, 1.3, 1.4, 1.5, 1.6, 1.7], \"was\"",
+     "beyond the original length the answer has long_mscale, but the frequencies of short_factor: its rotary embedding "
+     "asks for those without a length"},
+    {"gpt_oss-mxfp4-q8", "\"truncate\": false", "\"truncate\": true", "as in gpt_oss-mxfp4"},
+};
+
 static bool same_bits(const struct golden *g, const struct golden_result *a, const struct golden_result *b) {
     size_t n_logits = g->n_canvas ? g->n_canvas : g->n_prompt, n_greedy = g->n_canvas ? g->n_canvas : g->n_greedy;
     return !memcmp(a->logits, b->logits, n_logits * a->vocab * sizeof(float)) &&
            !memcmp(a->greedy_logits, b->greedy_logits, n_greedy * a->vocab * sizeof(float)) &&
            !memcmp(a->layers, b->layers, g->n_prompt * a->hidden * a->n_layers * sizeof(float));
+}
+
+/* Exchanges the key of an erratum in the generated folder's config. */
+static bool apply_errata(const char *name, const char *folder, struct mx_error *err) {
+    for (size_t i = 0; i < sizeof errata / sizeof *errata; i++) {
+        char path[4200];
+        size_t length;
+        if (strcmp(errata[i].name, name)) continue;
+        snprintf(path, sizeof path, "%s/config.json", folder);
+        char *text = file_read(path, 1 << 20, &length, err), *at = text ? strstr(text, errata[i].key) : NULL;
+        FILE *file = at ? fopen(path, "w") : NULL;
+        if (file) {
+            fprintf(file, "%.*s%s%s", (int)(at - text), text, errata[i].replacement, at + strlen(errata[i].key));
+            tap_note("%s with %s: %s", name, errata[i].replacement, errata[i].reason);
+        }
+        bool ok = file && !fclose(file);
+        free(text);
+        return ok || error_set(err, ERROR_IO, "%s: the config has no %s", name, errata[i].key);
+    }
+    return true;
 }
 
 /* One case with one config on all tiers. */
@@ -42,7 +74,7 @@ static void run_case(const char *folder, const char *name, const char *config_na
     }
     struct golden_result first = {0};
     bool ok = folder_make_temporary(temporary, sizeof temporary) &&
-              weights_generate(folder, config_name, temporary, &err),
+              weights_generate(folder, config_name, temporary, &err) && apply_errata(name, temporary, &err),
          have_first = false;
     for (int tier = 0; tier < N_TIERS && ok; tier++) {
         if (!kernels_for_tier((enum kernel_tier)tier)) continue;

@@ -92,6 +92,7 @@ static void need_op(struct compiled *c, const struct op *op, struct needs *needs
     case OP_GATED:
     case OP_HEAD_GATED: use_kernel(c, KERNEL_gated); break;
     case OP_SOFTCAP: use_kernel(c, KERNEL_softcap); break;
+    case OP_SOFTMAX: use_kernel(c, KERNEL_softmax); break;
     case OP_CLIP: use_kernel(c, KERNEL_clip); break;
     case OP_HEAD_SCALE:
         use_kernel(c, KERNEL_unary);

@@ -155,6 +155,10 @@ static void run_row(const struct compiled *c, const struct op *op, uint32_t row)
     case OP_SOFTCAP: k->softcap(in0, op->factor, n, out); break;
     case OP_CLIP: k->clip(in0, op->clip.low, op->clip.high, n, out); break;
     case OP_POSITION: *out = position_factor(&op->position, c->step->rows[row].position); break;
+    case OP_SOFTMAX:
+        memcpy(out, in0, n * sizeof *out);
+        k->softmax(out, n);
+        break;
     case OP_GRID: k->grid(in0, op->grid.step->vector[0], n, out); break;
     case OP_XIELU:
         k->xielu(in0, op->xielu.positive->vector[0], op->xielu.negative->vector[0], op->xielu.beta, op->xielu.epsilon,

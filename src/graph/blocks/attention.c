@@ -48,6 +48,10 @@ static void fused_rows(const struct attention_spec *s, const struct shape *n, st
     rows[2] = (struct row_selection){all, queries + d, n->value_dim, step};
 }
 
+static bool borrows_projection(const struct attention_spec *s) {
+    return s->shared_projection && s->shared_projection->id != NO_VALUE;
+}
+
 /* q, k, v, and the gate where there is one, side by side. */
 static struct value project_all(struct builder *b, struct value x, const struct attention_spec *s,
                                 const struct shape *n, const char *module) {
@@ -65,7 +69,8 @@ static struct value project_all(struct builder *b, struct value x, const struct 
     struct matmul_part parts[5];
     size_t n_parts = 0;
     for (int i = 0; i < 3; i++)
-        if (n_rows[i]) parts[n_parts++] = project(b, sources[i], n_rows[i], x.width, s->has_qkv_bias);
+        if (n_rows[i] && !(i && borrows_projection(s)))
+            parts[n_parts++] = project(b, sources[i], n_rows[i], x.width, s->has_qkv_bias);
     if (s->has_output_gate) {
         sources[0].rows.first_row = s->head_dim;
         parts[n_parts++] = project(b, sources[0], n->q_rows, x.width, s->has_qkv_bias);
@@ -188,6 +193,13 @@ struct value block_attention(struct builder *b, struct value x, const struct att
     uint32_t at_v = n.q_rows + n.k_rows, at_gate = at_v + n.v_rows;
     struct value q = value_columns(all, 0, n.q_rows), k = value_columns(all, n.q_rows, n.k_rows);
     struct value v = s->keys_as_values ? k : value_columns(all, at_v, n.v_rows);
+    if (borrows_projection(s)) {
+        k = value_columns(*s->shared_projection, 0, n.k_rows);
+        v = value_columns(*s->shared_projection, n.k_rows, n.v_rows);
+        at_gate = n.q_rows;
+    } else if (s->shared_projection) {
+        *s->shared_projection = value_columns(all, n.q_rows, n.k_rows + n.v_rows);
+    }
     struct value gate = value_columns(all, at_gate, all.width - at_gate);
     q = prepare_heads(b, q, s, n.queries, block_name(b, module, name_or(s->q_norm, "q_norm|q_layernorm")),
                       s->position_scale);

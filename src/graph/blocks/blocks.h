@@ -63,6 +63,9 @@ struct attention_spec {
     bool keys_as_values; /* no v_proj: the values are the keys before norm and rope */
     /* keys and values of another layer are attended to: its cache. This layer then has no k_proj and v_proj */
     const uint32_t *shared_cache;
+    /* where k and v as projected pass from one layer to the next: taken if there are any (the layer then has no k_proj and
+     * v_proj, but norms and a cache of its own), else left there. NULL: not */
+    struct value *shared_projection;
     double value_scale;                   /* multiplies the values; 0 = not */
     struct position_scale position_scale; /* of the queries */
     /* A gate of its own on the output, f(gate_proj(x)): one value for each column, or for each head. NULL: none */
@@ -100,10 +103,22 @@ struct value block_mla(struct builder *b, struct value x, const struct mla_spec 
 
 /* ---- feed-forward ---- */
 
+/* Bounds inside f(gate) * up. */
+struct gate_limits {
+    double limit;          /* the gate is kept below it, the other half within +-limit; 0 = not */
+    bool after_activation; /* f(gate) is kept below it, not the gate */
+    bool up_plus_one;      /* f(gate) * (up + 1) */
+};
+
+/* f(gate) * up within the limits. */
+struct value block_limited_gate(struct builder *b, struct value gate, struct value up, enum unary f,
+                                const struct gate_limits *limits);
+
 struct mlp_spec {
     uint32_t intermediate_size;
     enum unary activation;
-    bool has_bias;          /* for shapes only */
+    bool has_bias; /* for shapes only */
+    struct gate_limits limits;
     double gate_multiplier; /* of the gate before its activation; 0 = 1 */
     double gate_threshold;  /* the gate becomes what it exceeds mean + threshold * deviation by; 0 = not */
     const char *gate_proj, *up_proj, *down_proj; /* modules under the MLP's; NULL: gate_proj and so on */
@@ -113,8 +128,6 @@ struct mlp_spec {
     bool is_transposed;       /* the file's matrices are [in, out] */
     bool has_no_gate;         /* down(f(up(x))) */
     const char *xielu;        /* module of a trained activation in the place of f, without gate; or NULL */
-    double clip;              /* as in block_clipped_gate; 0 = not */
-    bool up_plus_one;         /* f(gate) * (up + 1) */
     const char *inner_norm;   /* RMS norm before the down projection, or NULL */
     float inner_norm_eps;
 };
@@ -140,9 +153,8 @@ struct moe_spec {
     const char *latent_in, *latent_out;
     uint32_t intermediate_size; /* of one expert */
     enum unary activation;
-    bool is_plain;     /* experts without a gate: down(f(up(x))) */
-    double clip;       /* the gate is kept below it, the other half within +-clip; 0 = not */
-    bool up_plus_one;  /* f(gate) * (up + 1) */
+    bool is_plain; /* experts without a gate: down(f(up(x))) */
+    struct gate_limits limits;
     bool scales_input; /* the weight multiplies the expert's input in place of its output; top_k 1 only */
     /* where the matrices may lie: stacked, one module for each expert ("%u"), or gate and up fused ("gate_up") */
     struct matrix_source gate[4], up[4], down[4];
@@ -154,10 +166,6 @@ struct moe_spec {
 void moe_usual_sources(struct moe_spec *spec, struct builder *b, const char *module);
 
 struct value block_moe(struct builder *b, struct value x, const struct moe_spec *spec);
-
-/* f(gate) * up, or f(gate) * (up + 1), with gate kept below limit and up within +-limit (0 = not). */
-struct value block_clipped_gate(struct builder *b, struct value gate, struct value up, enum unary f, double limit,
-                                bool plus_one);
 
 /* An MLP beside the experts, its output times sigmoid(gate_module(x)) where gate_module is not NULL. */
 struct value block_shared_expert(struct builder *b, struct value x, const struct mlp_spec *spec, const char *module,

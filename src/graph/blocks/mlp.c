@@ -77,8 +77,7 @@ struct value block_gated_mlp(struct builder *b, struct value x, const struct mlp
     struct value gate_value = value_columns(both, 0, n);
     if (s->gate_multiplier != 0) gate_value = b_scale(b, gate_value, s->gate_multiplier);
     if (s->gate_threshold != 0) gate_value = b_threshold(b, gate_value, s->gate_threshold);
-    struct value inner =
-        block_clipped_gate(b, gate_value, value_columns(both, n, n), s->activation, s->clip, s->up_plus_one);
+    struct value inner = block_limited_gate(b, gate_value, value_columns(both, n, n), s->activation, &s->limits);
     return mlp_down(b, inner, s, module, x.width);
 }
 

@@ -73,15 +73,16 @@ static struct value experts(struct builder *b, struct value x, struct value rout
     return op.out;
 }
 
-struct value block_clipped_gate(struct builder *b, struct value gate, struct value up, enum unary f, double limit,
-                                bool plus_one) {
-    if (limit > 0) {
-        gate = b_clip(b, gate, -INFINITY, limit);
-        up = b_clip(b, up, -limit, limit);
-    }
-    if (!plus_one) return b_gated(b, f, gate, up);
-    struct value g = b_unary(b, f, gate);
-    return b_add(b, b_multiply(b, g, up), g);
+struct value block_limited_gate(struct builder *b, struct value gate, struct value up, enum unary f,
+                                const struct gate_limits *limits) {
+    double limit = limits->limit;
+    bool is_early = limit > 0 && !limits->after_activation, is_late = limit > 0 && limits->after_activation;
+    if (limit > 0) up = b_clip(b, up, -limit, limit);
+    if (!limits->up_plus_one && !is_late) return b_gated(b, f, is_early ? b_clip(b, gate, -INFINITY, limit) : gate, up);
+    struct value g = b_unary(b, f, is_early ? b_clip(b, gate, -INFINITY, limit) : gate);
+    if (is_late) g = b_clip(b, g, -INFINITY, limit);
+    struct value out = b_multiply(b, g, up);
+    return limits->up_plus_one ? b_add(b, out, g) : out;
 }
 
 static struct value expert_activations(struct builder *b, struct value x, struct value route,
@@ -91,8 +92,8 @@ static struct value expert_activations(struct builder *b, struct value x, struct
     if (s->is_plain) return b_unary(b, s->activation, experts(b, x, route, &up, 1, k, false));
     struct matmul_part inner[2] = {expert_part(b, s, s->gate, s->n_gate, n, x.width), up};
     struct value both = experts(b, x, route, inner, 2, k, false);
-    return block_clipped_gate(b, value_columns(both, 0, k * n), value_columns(both, k * n, k * n), s->activation,
-                              s->clip, s->up_plus_one);
+    return block_limited_gate(b, value_columns(both, 0, k * n), value_columns(both, k * n, k * n), s->activation,
+                              &s->limits);
 }
 
 static struct value route_rows(struct builder *b, struct value x, const struct moe_spec *s) {
