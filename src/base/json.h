@@ -34,9 +34,9 @@ struct json {
     enum json_type type;
     uint32_t count; /* bytes of a string or big integer, items of an array, members of an object */
     union {
-        int64_t integer;             /* JSON_INTEGER: a literal without fraction and exponent that fits */
-        double real;                 /* JSON_REAL: every other number */
-        const char *string;          /* not NUL-terminated; of a big integer the literal */
+        int64_t integer;    /* JSON_INTEGER: a literal without fraction and exponent that fits */
+        double real;        /* JSON_REAL: every other number */
+        const char *string; /* not NUL-terminated; of a big integer the literal */
         const struct json *items;
         const struct json_member *members;
     };
@@ -93,7 +93,7 @@ const char *json_type_name(const struct json *v);
 /* Writes one document into a buffer, setting commas and, with indent > 0, line breaks. Errors are the buffer's. */
 struct json_writer {
     struct buffer *out;
-    int indent;     /* spaces for each level; 0 = one line, separators as in "a":1,"b":2 */
+    int indent; /* spaces for each level; 0 = one line, separators as in "a":1,"b":2 */
     int depth;
     bool has_items; /* the innermost open container has one already */
     bool after_key;

@@ -110,8 +110,12 @@ static enum verdict on_event(void *context, const struct engine_event *event) {
 
 /* n_batch equal requests to their end. */
 static bool run_pass(struct bench *b, const uint32_t *prompt, size_t n_prompt, size_t n_tokens, struct mx_error *err) {
-    struct engine_request request = {.prompt = prompt, .n_prompt = n_prompt, .max_tokens = (int64_t)n_tokens,
-                                     .sampling = sampling_defaults(), .on_event = on_event, .context = b};
+    struct engine_request request = {.prompt = prompt,
+                                     .n_prompt = n_prompt,
+                                     .max_tokens = (int64_t)n_tokens,
+                                     .sampling = sampling_defaults(),
+                                     .on_event = on_event,
+                                     .context = b};
     request.sampling.ignore_eos = true;
     b->n_first = b->n_finished = b->n_after_all_started = 0;
     b->start_ns = clock_now_ns();
@@ -167,8 +171,10 @@ static bool measure(struct bench *b, size_t repeat, struct mx_error *err) {
 static bool long_prompt(struct bench *b, size_t n, uint32_t **ids, struct mx_error *err) {
     static const char paragraph[] =
         "Two numbers describe how fast a language model answers: how many tokens of the prompt it takes in each second "
-        "before the first word appears, and how many words it then writes each second. The first is bound by arithmetic, "
-        "since all tokens of the prompt are worked on together; the second by memory, since every new token needs every "
+        "before the first word appears, and how many words it then writes each second. The first is bound by "
+        "arithmetic, "
+        "since all tokens of the prompt are worked on together; the second by memory, since every new token needs "
+        "every "
         "weight once. Both must be measured on the same machine, warm, several times, and told with what they are "
         "compared to.\n\n";
     struct token_list tokens = {0};
@@ -177,12 +183,14 @@ static bool long_prompt(struct bench *b, size_t n, uint32_t **ids, struct mx_err
     bool ok = *ids != NULL || error_memory(err, "prompt");
     if (!b->session.tokenizer) {
         uint64_t state = 1;
-        for (size_t i = 0; i < n && ok; i++) (*ids)[i] = (uint32_t)(rng_next(&state) % b->session.model.graph.vocab_size);
+        for (size_t i = 0; i < n && ok; i++)
+            (*ids)[i] = (uint32_t)(rng_next(&state) % b->session.model.graph.vocab_size);
         return ok;
     }
     while (ok && tokens.count < n) {
         for (size_t i = 0; i < n / 60 + 4; i++) buffer_puts(&text, paragraph);
-        ok = !text.failed && tokenizer_encode(b->session.tokenizer, text.data, text.length, TOKENIZE_SPECIAL, &tokens, err);
+        ok = !text.failed &&
+             tokenizer_encode(b->session.tokenizer, text.data, text.length, TOKENIZE_SPECIAL, &tokens, err);
     }
     if (ok) memcpy(*ids, tokens.ids, n * sizeof **ids);
     token_list_free(&tokens);
@@ -238,7 +246,8 @@ static bool open_model(struct bench *b, struct mx_error *err) {
     if (prompt < 4096) prompt = 4096; /* a prompt given as text is not encoded yet */
     m.max_cells = (uint32_t)((prompt > deep ? prompt : deep) + b->n_tokens + b->n_warm + 1);
     uint64_t start = clock_now_ns();
-    if (!load_model_options(b->options, &m, err) || !model_open(&b->session.model, b->session.path, &m, err)) return false;
+    if (!load_model_options(b->options, &m, err) || !model_open(&b->session.model, b->session.path, &m, err))
+        return false;
     b->load_s = clock_seconds_since(start);
     if (b->session.tokenizer) e.n_tokens = (uint32_t)tokenizer_vocab_size(b->session.tokenizer);
     b->session.engine = engine_create(&b->session.model, &e, err);
@@ -286,7 +295,8 @@ static bool run(struct bench *b, struct mx_error *err) {
     if (config && options_is_set(b->options, OPT_MODEL))
         return error_set(err, ERROR_USAGE, "give one of --model and --synthetic");
     if (config && options_is_set(b->options, OPT_PROMPT))
-        return error_set(err, ERROR_USAGE, "a synthetic model has no tokenizer: give --prompt-tokens instead of --prompt");
+        return error_set(err, ERROR_USAGE,
+                         "a synthetic model has no tokenizer: give --prompt-tokens instead of --prompt");
     if (!config && !options_is_set(b->options, OPT_PROMPT) && !options_is_set(b->options, OPT_PROMPT_TOKENS))
         return error_set(err, ERROR_USAGE, "give --prompt TEXT or --prompt-tokens N");
     if (config ? !make_synthetic(b, config, err) : !open_text(b, err)) return false;
@@ -423,8 +433,10 @@ int command_bench_decode(const struct options *options) {
     b->options = options;
     session_catch_interrupt();
     if (run(b, &err)) {
-        if (options_flag(options, OPT_JSON)) write_json(b, &out);
-        else write_text(b, &out);
+        if (options_flag(options, OPT_JSON))
+            write_json(b, &out);
+        else
+            write_text(b, &out);
         status = command_print(&out);
     } else {
         status = command_fail(&err);
