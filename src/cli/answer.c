@@ -9,23 +9,12 @@
 #include <string.h>
 #include <unistd.h>
 
-#define DIM "\033[2m"
+#define DIM    "\033[2m"
 #define NORMAL "\033[0m"
-
-/* A line about a long prompt, on a terminal only, after two seconds. */
-static void show_progress(struct answer *a, size_t done) {
-    if (!isatty(STDERR_FILENO) || clock_seconds_since(a->start_ns) < 2) return;
-    fprintf(stderr, "\rreading the prompt: %zu of %zu tokens", done, a->n_prompt);
-    a->is_progress_shown = true;
-}
-
-static void end_progress(struct answer *a) {
-    if (a->is_progress_shown) fprintf(stderr, "\r\033[K");
-    a->is_progress_shown = false;
-}
 
 static bool write_text(struct answer *a, const char *text, size_t length) {
     if (!length) return true;
+    progress_end(&a->progress);
     a->ends_with_newline = text[length - 1] == '\n';
     if (fwrite(text, 1, length, stdout) == length && fflush(stdout) == 0) return true;
     return error_set(&a->error, ERROR_IO, "cannot write the text: %s", strerror(errno));
@@ -43,6 +32,7 @@ static bool on_reply(void *context, const struct reply_event *event) {
     switch (event->kind) {
     case REPLY_CONTENT: return set_dim(a, false) && write_text(a, event->text, event->length);
     case REPLY_REASONING:
+        if (!a->shows_reasoning) progress_set(&a->progress, "thinking", a->n_generated, 0);
         return !a->shows_reasoning || (set_dim(a, true) && write_text(a, event->text, event->length));
     case REPLY_CALL_BEGIN:
         return set_dim(a, false) && write_text(a, event->text, event->length) && write_text(a, "(", 1);
@@ -66,15 +56,13 @@ static enum verdict on_event(void *context, const struct engine_event *event) {
     struct answer *a = context;
     switch (event->kind) {
     case EVENT_STARTED: a->n_cached = event->n_cached; break;
-    case EVENT_PROMPT: show_progress(a, event->n_computed); break;
+    case EVENT_PROMPT: progress_set(&a->progress, "reading the prompt", event->n_computed, a->n_prompt); break;
     case EVENT_TOKEN:
-        end_progress(a);
         if (!a->first_token_ns) a->first_token_ns = clock_now_ns();
         a->n_generated = event->n_generated;
         if (!text_stream_push(&a->stream, event->token, &a->error) || !pass_on(a)) return VERDICT_STOP;
         return a->stream.is_stopped ? VERDICT_STOP : VERDICT_GO_ON;
     case EVENT_FINISHED:
-        end_progress(a);
         a->end_ns = clock_now_ns();
         if (!a->first_token_ns) a->first_token_ns = a->end_ns;
         a->is_finished = true;
@@ -123,21 +111,28 @@ static bool end_text(struct answer *a) {
     return set_dim(a, false) && ok;
 }
 
-bool answer_run(struct answer *a, struct session *session, const struct options *options, const struct token_list *prompt,
-                const struct sampling_params *sampling, int64_t max_tokens, bool is_chat, bool shows_reasoning,
-                struct mx_error *err) {
+bool answer_run(struct answer *a, struct session *session, const struct options *options,
+                const struct token_list *prompt, const struct sampling_params *sampling, int64_t max_tokens,
+                bool is_chat, bool shows_reasoning, struct mx_error *err) {
     *a = (struct answer){.session = session, .n_prompt = prompt->count, .shows_reasoning = shows_reasoning};
     if (!take_stops(a, options, err) || !open_reply(a, prompt, is_chat, err)) return false;
-    struct engine_request request = {.prompt = prompt->ids, .n_prompt = prompt->count, .max_tokens = max_tokens,
-                                     .sampling = *sampling, .keeps = session->keeps, .on_event = on_event, .context = a};
+    struct engine_request request = {.prompt = prompt->ids,
+                                     .n_prompt = prompt->count,
+                                     .max_tokens = max_tokens,
+                                     .sampling = *sampling,
+                                     .keeps = session->keeps,
+                                     .on_event = on_event,
+                                     .context = a};
     uint64_t id;
     a->start_ns = clock_now_ns();
     if (!engine_submit(session->engine, &request, &id, err)) return false;
+    progress_begin(&a->progress, "reading the prompt");
     while (!a->is_finished) {
         if (session_was_interrupted()) engine_cancel(session->engine, id);
         engine_step(session->engine);
     }
     if (!a->error.code) end_text(a);
+    progress_end(&a->progress);
     if (a->error.code) *err = a->error;
     return !a->error.code;
 }
@@ -152,13 +147,14 @@ void answer_free(struct answer *a) {
 
 /* As the original counts: decode = generated tokens over the time after the first one was there. */
 void answer_print_profile(const struct answer *a, bool whole_block) {
-    double prefill = (double)(a->first_token_ns - a->start_ns) * 1e-9, decode = (double)(a->end_ns - a->first_token_ns) * 1e-9;
+    double prefill = (double)(a->first_token_ns - a->start_ns) * 1e-9,
+           decode = (double)(a->end_ns - a->first_token_ns) * 1e-9;
     if (whole_block) {
         fprintf(stderr,
                 "[Profile Results]\n  Prompt tokens:    %zu\n  Generated tokens: %zu\n"
                 "  Prefill:          %.2f ms (%.2f tok/s)\n  Decode:           %.2f ms (%.2f tok/s)\n",
-                a->n_prompt, a->n_generated, prefill * 1e3, prefill > 0 ? (double)a->n_prompt / prefill : 0.0, decode * 1e3,
-                decode > 0 ? (double)a->n_generated / decode : 0.0);
+                a->n_prompt, a->n_generated, prefill * 1e3, prefill > 0 ? (double)a->n_prompt / prefill : 0.0,
+                decode * 1e3, decode > 0 ? (double)a->n_generated / decode : 0.0);
         return;
     }
     double all = prefill + decode;

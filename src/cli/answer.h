@@ -3,6 +3,7 @@
 #ifndef MLXCEL_CLI_ANSWER_H
 #define MLXCEL_CLI_ANSWER_H
 
+#include "cli/progress.h"
 #include "cli/session.h"
 #include "text/text_stream.h"
 
@@ -15,7 +16,8 @@ struct answer {
     struct buffer text; /* the whole answer as decoded, markers included: for the conversation's history */
     uint64_t start_ns, first_token_ns, end_ns;
     size_t n_prompt, n_generated, n_cached;
-    bool is_finished, is_progress_shown;
+    bool is_finished;
+    struct progress progress; /* until the first text */
     enum finish_reason reason;
     struct mx_error error; /* of the request, or of writing */
 };
@@ -24,8 +26,8 @@ struct answer {
  * like are told apart. Ctrl-C ends the answer (reason FINISH_CANCELLED). False with the error set. answer_free in any
  * case. */
 bool answer_run(struct answer *answer, struct session *session, const struct options *options,
-                const struct token_list *prompt, const struct sampling_params *sampling, int64_t max_tokens, bool is_chat,
-                bool shows_reasoning, struct mx_error *err);
+                const struct token_list *prompt, const struct sampling_params *sampling, int64_t max_tokens,
+                bool is_chat, bool shows_reasoning, struct mx_error *err);
 void answer_free(struct answer *answer);
 
 /* Rates on stderr: one line, or the original's block. */

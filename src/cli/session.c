@@ -4,6 +4,7 @@
 #include "base/file.h"
 #include "base/log.h"
 #include "base/memory.h"
+#include "cli/progress.h"
 
 #include <signal.h>
 #include <stdio.h>
@@ -12,15 +13,17 @@
 
 /* ---- Ctrl-C ---- */
 
-static volatile sig_atomic_t interrupts;
+static volatile sig_atomic_t interrupts, last_interrupt;
 
 static void handle_interrupt(int number) {
     (void)number;
-    if (interrupts) _exit(130);
-    interrupts = 1;
+    if (++interrupts >= last_interrupt) _exit(130);
 }
 
-void session_catch_interrupt(void) {
+void session_catch_interrupt(void) { session_catch_interrupts(2); }
+
+void session_catch_interrupts(int n_until_exit) {
+    last_interrupt = n_until_exit;
     struct sigaction action = {.sa_handler = handle_interrupt};
     sigemptyset(&action.sa_mask);
     sigaction(SIGINT, &action, NULL);
@@ -50,7 +53,12 @@ bool session_open_model(struct session *s, const struct options *options, uint32
     struct model_options m = {.max_cells = max_cells, .n_snapshots = with_cache ? 4 : 0};
     if (with_cache) m.n_cache_pages = (max_cells ? max_cells : s->context_length) / PAGE_CELLS;
     struct engine_options e = {.n_tokens = (uint32_t)tokenizer_vocab_size(s->tokenizer)};
-    if (!load_model_options(options, &m, err) || !model_open(&s->model, s->path, &m, err)) return false;
+    if (!load_model_options(options, &m, err)) return false;
+    struct progress progress;
+    progress_begin(&progress, "loading the model");
+    bool ok = model_open(&s->model, s->path, &m, err);
+    progress_end(&progress);
+    if (!ok) return false;
     s->keeps = with_cache;
     if (with_cache) e.cache_pages = s->model.options.max_cells / PAGE_CELLS;
     s->engine = engine_create(&s->model, &e, err);

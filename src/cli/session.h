@@ -46,8 +46,9 @@ bool session_override_sampling(const struct options *options, struct sampling_pa
 bool session_check_memory(const struct session *session, const struct options *options, uint32_t max_cells,
                           struct mx_error *err);
 
-/* Set by Ctrl-C once session_catch_interrupt was called; a second Ctrl-C ends the program at once. */
-void session_catch_interrupt(void);
+/* Set by Ctrl-C once session_catch_interrupts was called; the n-th Ctrl-C that nobody cleared ends the program at once. */
+void session_catch_interrupts(int n_until_exit);
+void session_catch_interrupt(void); /* n is 2 */
 bool session_was_interrupted(void);
 void session_clear_interrupt(void);
 
