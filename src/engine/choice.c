@@ -9,8 +9,10 @@
 static void release_shared(struct engine *e, struct shared_request *shared) {
     if (--shared->n_left) return;
     pthread_mutex_lock(&e->lock);
-    if (shared->prev) shared->prev->next = shared->next;
-    else if (e->live == shared) e->live = shared->next;
+    if (shared->prev)
+        shared->prev->next = shared->next;
+    else if (e->live == shared)
+        e->live = shared->next;
     if (shared->next) shared->next->prev = shared->prev;
     pthread_mutex_unlock(&e->lock);
     free((void *)(uintptr_t)shared->request.prompt);
@@ -21,6 +23,7 @@ static void release_shared(struct engine *e, struct shared_request *shared) {
 static void free_choice(struct engine *e, struct choice *c) {
     if (c->sequence.model) sequence_free(&c->sequence);
     if (c->has_sampler) sampler_free(&c->sampler);
+    diffusion_free(c->diffusion);
     free(c->tokens);
     release_shared(e, c->shared);
     free(c);
@@ -40,30 +43,37 @@ enum verdict choice_tell(struct choice *c, struct engine_event event) {
 void choice_finish(struct engine *e, struct choice *c, struct engine_event event) {
     event.kind = EVENT_FINISHED;
     choice_tell(c, event);
-    if (c->shared->request.keeps && !c->number && event.reason != FINISH_ERROR)
+    if (c->shared->request.keeps && !c->number && !e->model->graph.diffusion.kind && event.reason != FINISH_ERROR)
         kept_put(&e->kept, &c->sequence, &c->tokens, c->n_prompt);
     free_choice(e, c);
 }
 
+uint32_t engine_most_tokens(const struct engine *e) {
+    return e->model->options.max_cells - e->model->graph.diffusion.block_length;
+}
+
 static bool check_request(const struct engine *e, const struct engine_request *r, struct mx_error *err) {
-    uint32_t vocab = e->model->graph.vocab_size, most = e->model->options.max_cells;
+    uint32_t vocab = e->model->graph.vocab_size, most = engine_most_tokens(e);
     if (!r->n_prompt) return error_set(err, ERROR_USAGE, "the prompt is empty");
     if (r->n_prompt >= most)
         return error_set(err, ERROR_USAGE, "the prompt has %zu tokens, the context has room for %u", r->n_prompt, most);
     for (size_t i = 0; i < r->n_prompt; i++)
         if (r->prompt[i] >= vocab)
-            return error_set(err, ERROR_USAGE, "token %u of the prompt is not below the vocabulary's %u", r->prompt[i], vocab);
+            return error_set(err, ERROR_USAGE, "token %u of the prompt is not below the vocabulary's %u", r->prompt[i],
+                             vocab);
     if (r->max_tokens == 0 || r->max_tokens < -1)
         return error_set(err, ERROR_USAGE, "max_tokens is %lld, expected -1 or at least 1", (long long)r->max_tokens);
     if (r->n_choices > e->model->options.max_sequences)
         return error_set(err, ERROR_USAGE, "%u choices, but only %u sequences are held at a time", r->n_choices,
                          e->model->options.max_sequences);
+    if (r->mask.fill && e->model->graph.diffusion.kind)
+        return error_set(err, ERROR_UNSUPPORTED, "models that denoise blocks do not take grammars or schemas");
     return sampling_check(&r->sampling, err);
 }
 
 /* The end of the answer: cells for the prompt and max_tokens, within the context. */
 static size_t last_length(const struct engine *e, const struct engine_request *r) {
-    size_t most = e->model->options.max_cells;
+    size_t most = engine_most_tokens(e);
     if (r->max_tokens < 0 || (uint64_t)r->max_tokens > most - r->n_prompt) return most;
     return r->n_prompt + (size_t)r->max_tokens;
 }
@@ -85,7 +95,9 @@ static bool init_sampler(struct engine *e, struct choice *c, struct mx_error *er
     size_t kept = 0;
     for (size_t i = 0; i < n; i++)
         if (stops[i] < m->graph.vocab_size) stops[kept++] = stops[i];
-    struct sampler_tokens tokens = {.stop_ids = stops, .n_stop_ids = kept, .breakers = r->breakers,
+    struct sampler_tokens tokens = {.stop_ids = stops,
+                                    .n_stop_ids = kept,
+                                    .breakers = r->breakers,
                                     .n_tokens = e->options.n_tokens < m->graph.vocab_size ? e->options.n_tokens : 0};
     c->has_sampler = sampler_init(&c->sampler, &r->sampling, m->graph.vocab_size, &tokens, err);
     free(stops);
@@ -111,9 +123,11 @@ static struct choice *make_choice(struct engine *e, struct shared_request *share
     c->n_tokens = c->n_prompt = shared->request.n_prompt;
     c->room = last_length(e, &shared->request);
     c->tokens = array_alloc(c->room + 1, sizeof *c->tokens);
-    if (!c->tokens) error_memory(err, "request");
-    else memcpy(c->tokens, shared->request.prompt, c->n_prompt * sizeof *c->tokens);
-    if (c->tokens && sequence_init(&c->sequence, e->model, err) && 
+    if (!c->tokens)
+        error_memory(err, "request");
+    else
+        memcpy(c->tokens, shared->request.prompt, c->n_prompt * sizeof *c->tokens);
+    if (c->tokens && sequence_init(&c->sequence, e->model, err) &&
         (first ? fork_sampler(c, first, err) : init_sampler(e, c, err)))
         return c;
     free_choice(e, c);

@@ -43,6 +43,7 @@ struct choice {
     uint32_t n_rows, output; /* in the running step */
     bool wants_token;        /* the step computes its last row's logits */
     size_t n_cached;         /* tokens of the prompt that the prefix cache had */
+    struct diffusion *diffusion; /* of models that denoise blocks, once the prompt is read */
     uint32_t snapshot_at;    /* cells of the snapshot taken last while decoding; 0 = none */
 };
 
@@ -69,6 +70,21 @@ struct engine {
     uint64_t next_id;
     bool is_woken;
 };
+
+/* Runs the assembled step. False when the model turned out damaged: all choices have ended then. */
+bool engine_run_batch(struct engine *engine);
+/* Ends an admitted choice. */
+void engine_end_choice(struct engine *engine, struct choice *choice, struct engine_event event);
+void engine_fail_choice(struct engine *engine, struct choice *choice, enum error_code code, const char *message);
+/* A drawn token becomes part of the answer, or ends it; false when the choice has ended. */
+bool engine_take_token(struct engine *engine, struct choice *choice, const struct sample_result *result);
+
+/* Cells for the prompt and the longest answer. */
+uint32_t engine_most_tokens(const struct engine *engine);
+
+/* One step of the first admitted choice of a model that denoises blocks (diffusion.c). */
+void diffusion_step(struct engine *engine);
+void diffusion_free(struct diffusion *diffusion);
 
 /* Tells the end of a choice, which is in no list any more, and frees it. */
 void choice_finish(struct engine *engine, struct choice *choice, struct engine_event event);

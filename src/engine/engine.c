@@ -51,7 +51,7 @@ static uint32_t index_of(const struct engine *e, const struct choice *c) {
 }
 
 /* Ends an admitted choice. Those that waited for its prompt compute it for themselves. */
-static void end_choice(struct engine *e, struct choice *c, struct engine_event event) {
+void engine_end_choice(struct engine *e, struct choice *c, struct engine_event event) {
     remove_admitted(e, index_of(e, c));
     for (struct choice *w = e->waiting; w && c->number == 0; w = w->next)
         if (w->shared == c->shared && w->state == STATE_SHARING) w->state = STATE_WAITING;
@@ -60,7 +60,7 @@ static void end_choice(struct engine *e, struct choice *c, struct engine_event e
 
 static void drop_cancelled(struct engine *e, bool all, struct engine_event event) {
     for (uint32_t i = e->n_admitted; i-- > 0;)
-        if (all || atomic_load(&e->admitted[i]->shared->is_cancelled)) end_choice(e, e->admitted[i], event);
+        if (all || atomic_load(&e->admitted[i]->shared->is_cancelled)) engine_end_choice(e, e->admitted[i], event);
     for (struct choice **at = &e->waiting; *at;) {
         struct choice *c = *at;
         if (!all && !atomic_load(&c->shared->is_cancelled)) {
@@ -89,7 +89,8 @@ static bool pages_suffice(const struct engine *e, const struct choice *c) {
 /* Takes something from the caches. */
 static bool shrink_cache(struct engine *e) {
     if (kept_drop(&e->kept)) return true;
-    if (e->model->graph.state_floats && !e->model->store.states.n_free && prefix_cache_evict(&e->cache, true)) return true;
+    if (e->model->graph.state_floats && !e->model->store.states.n_free && prefix_cache_evict(&e->cache, true))
+        return true;
     return prefix_cache_evict(&e->cache, false);
 }
 
@@ -110,7 +111,9 @@ static void use_cache(struct engine *e, struct choice *c) {
 
 /* Admits in order; choices that share a prompt come with their first one. */
 static void admit(struct engine *e) {
-    for (struct choice **at = &e->waiting; *at && e->n_admitted < e->model->options.max_sequences;) {
+    /* Models that denoise blocks serve one request after another. */
+    uint32_t most = e->model->graph.diffusion.kind ? 1 : e->model->options.max_sequences;
+    for (struct choice **at = &e->waiting; *at && e->n_admitted < most;) {
         struct choice *c = *at;
         if (c->state == STATE_SHARING) {
             at = &c->next;
@@ -168,7 +171,7 @@ static void add_decode_rows(struct engine *e) {
             ok = add_rows(e, c, 1, OUTPUT_LAST);
         }
         if (!ok && e->n_admitted == 1) {
-            end_choice(e, c, choice_ending(FINISH_LENGTH));
+            engine_end_choice(e, c, choice_ending(FINISH_LENGTH));
             i--;
         }
     }
@@ -217,7 +220,7 @@ static void add_prompt_rows(struct engine *e) {
             /* Alone and still no pages: fewer rows may fit (a page at a time), else nothing will. */
             ok = n > PAGE_CELLS && add_rows(e, c, PAGE_CELLS, OUTPUT_NONE);
             if (!ok) {
-                end_choice(e, c, choice_ending(FINISH_LENGTH));
+                engine_end_choice(e, c, choice_ending(FINISH_LENGTH));
                 i--;
                 continue;
             }
@@ -228,12 +231,12 @@ static void add_prompt_rows(struct engine *e) {
 
 /* ---- after a step ---- */
 
-static void fail_choice(struct engine *e, struct choice *c, enum error_code code, const char *message) {
+void engine_fail_choice(struct engine *e, struct choice *c, enum error_code code, const char *message) {
     struct mx_error err;
     error_set(&err, code, "%s", message);
     struct engine_event event = choice_ending(FINISH_ERROR);
     event.error = &err;
-    end_choice(e, c, event);
+    engine_end_choice(e, c, event);
 }
 
 static bool is_stop_token(const struct engine *e, const struct choice *c, uint32_t token) {
@@ -241,6 +244,31 @@ static bool is_stop_token(const struct engine *e, const struct choice *c, uint32
     for (size_t i = 0; i < r->n_stop_ids; i++)
         if (r->stop_ids[i] == token) return true;
     return !r->sampling.ignore_eos && model_is_stop_id(e->model, token);
+}
+
+bool engine_take_token(struct engine *e, struct choice *c, const struct sample_result *result) {
+    const struct engine_request *r = &c->shared->request;
+    uint32_t token = result->token;
+    struct engine_event event = {.kind = EVENT_TOKEN, .token = token, .sample = result};
+    if (is_stop_token(e, c, token)) {
+        event.reason = FINISH_STOP;
+        engine_end_choice(e, c, event);
+        return false;
+    }
+    if (!sampler_accept(&c->sampler, token)) {
+        engine_fail_choice(e, c, ERROR_MEMORY, "out of memory (sampler)");
+        return false;
+    }
+    if (r->mask.accept) r->mask.accept(r->mask.context, c->number, token);
+    c->tokens[c->n_tokens++] = token;
+    c->state = STATE_DECODE;
+    if (choice_tell(c, event) == VERDICT_STOP || sampler_is_looping(&c->sampler)) {
+        engine_end_choice(e, c, choice_ending(FINISH_STOP));
+        return false;
+    }
+    if (c->n_tokens < c->room) return true;
+    engine_end_choice(e, c, choice_ending(FINISH_LENGTH));
+    return false;
 }
 
 /* Draws the next token of a choice from its row of logits. */
@@ -252,29 +280,15 @@ static void sample(struct engine *e, struct choice *c, const float *logits) {
         memset(e->mask_bits, 0, ((size_t)e->model->graph.vocab_size + 31) / 32 * sizeof *e->mask_bits);
         if (r->mask.fill(r->mask.context, c->number, e->mask_bits)) allowed = e->mask_bits;
     }
-    uint32_t token = sampler_sample(&c->sampler, &e->scratch, logits, allowed, &result);
+    sampler_sample(&c->sampler, &e->scratch, logits, allowed, &result);
     if (result.status != SAMPLE_OK) {
-        fail_choice(e, c, result.status == SAMPLE_NO_NUMBERS ? ERROR_FORMAT : ERROR_USAGE,
-                    result.status == SAMPLE_NO_NUMBERS ? "the model computed no number for any token (damaged weights?)"
-                                                       : "no token is left that the grammar and bans allow");
+        engine_fail_choice(e, c, result.status == SAMPLE_NO_NUMBERS ? ERROR_FORMAT : ERROR_USAGE,
+                           result.status == SAMPLE_NO_NUMBERS
+                               ? "the model computed no number for any token (damaged weights?)"
+                               : "no token is left that the grammar and bans allow");
         return;
     }
-    struct engine_event event = {.kind = EVENT_TOKEN, .token = token, .sample = &result};
-    if (is_stop_token(e, c, token)) {
-        event.reason = FINISH_STOP;
-        end_choice(e, c, event);
-        return;
-    }
-    if (!sampler_accept(&c->sampler, token)) {
-        fail_choice(e, c, ERROR_MEMORY, "out of memory (sampler)");
-        return;
-    }
-    if (r->mask.accept) r->mask.accept(r->mask.context, c->number, token);
-    c->tokens[c->n_tokens++] = token;
-    c->state = STATE_DECODE;
-    if (choice_tell(c, event) == VERDICT_STOP || sampler_is_looping(&c->sampler))
-        end_choice(e, c, choice_ending(FINISH_STOP));
-    else if (c->n_tokens == c->room) end_choice(e, c, choice_ending(FINISH_LENGTH));
+    engine_take_token(e, c, &result);
 }
 
 /* The prompt of a request's first choice is done: the others take copies and draw from the same logits. A choice for which
@@ -344,15 +358,8 @@ static void learn_speed(struct engine *e, uint32_t n_rows, uint64_t ns) {
     e->row_ns = e->row_ns > 0 ? 0.8 * e->row_ns + 0.2 * row : row;
 }
 
-bool engine_step(struct engine *e) {
-    empty_inbox(e);
-    drop_cancelled(e, false, choice_ending(FINISH_CANCELLED));
-    admit(e);
-    if (!e->n_admitted) return false;
-    add_decode_rows(e);
-    add_prompt_rows(e);
+bool engine_run_batch(struct engine *e) {
     uint32_t n_rows = e->batch.step.n_rows;
-    if (!n_rows) return e->n_admitted > 0 || e->waiting;
     uint64_t start = clock_now_ns();
     batch_run(&e->batch, NULL);
     uint64_t took = clock_now_ns() - start;
@@ -360,14 +367,27 @@ bool engine_step(struct engine *e) {
     e->stats.n_steps++;
     e->stats.n_rows += n_rows;
     e->stats.busy_ns += took;
-    if (!e->failure.code && checkpoint_is_damaged(&e->model->checkpoint, &e->failure)) {
-        struct engine_event event = choice_ending(FINISH_ERROR);
-        event.error = &e->failure;
-        e->n_stepping = 0;
-        drop_cancelled(e, true, event);
+    if (e->failure.code || !checkpoint_is_damaged(&e->model->checkpoint, &e->failure)) return true;
+    struct engine_event event = choice_ending(FINISH_ERROR);
+    event.error = &e->failure;
+    e->n_stepping = 0;
+    drop_cancelled(e, true, event);
+    return false;
+}
+
+bool engine_step(struct engine *e) {
+    empty_inbox(e);
+    drop_cancelled(e, false, choice_ending(FINISH_CANCELLED));
+    admit(e);
+    if (!e->n_admitted) return false;
+    if (e->model->graph.diffusion.kind) {
+        diffusion_step(e);
         return true;
     }
-    deliver(e);
+    add_decode_rows(e);
+    add_prompt_rows(e);
+    if (!e->batch.step.n_rows) return e->n_admitted > 0 || e->waiting;
+    if (engine_run_batch(e)) deliver(e);
     return true;
 }
 
@@ -392,7 +412,7 @@ struct engine *engine_create(struct model *model, const struct engine_options *o
     e->stepping = array_calloc(n, sizeof(struct choice *));
     e->mask_bits = array_calloc(((size_t)model->graph.vocab_size + 31) / 32, sizeof *e->mask_bits);
     bool ok = (e->admitted && e->stepping && e->mask_bits) || error_memory(err, "engine");
-    ok = ok && prefix_cache_init(&e->cache, model, options->cache_pages, err);
+    ok = ok && prefix_cache_init(&e->cache, model, model->graph.diffusion.kind ? 0 : options->cache_pages, err);
     e->kept.rope_limit = e->cache.rope_limit;
     if (ok && sampling_scratch_init(&e->scratch, model->graph.vocab_size, err) && batch_init(&e->batch, model, err))
         return e;
@@ -445,8 +465,10 @@ void engine_wake(struct engine *e) {
 struct engine_stats engine_stats(const struct engine *e) {
     struct engine_stats stats = e->stats;
     for (uint32_t i = 0; i < e->n_admitted; i++) {
-        if (e->admitted[i]->state == STATE_DECODE) stats.n_decoding++;
-        else stats.n_prefilling++;
+        if (e->admitted[i]->state == STATE_DECODE)
+            stats.n_decoding++;
+        else
+            stats.n_prefilling++;
     }
     stats.n_cache_pages = e->cache.n_nodes;
     stats.n_cache_snapshots = e->cache.n_snapshots;

@@ -67,9 +67,19 @@ struct engine_request {
     void *context;
 };
 
+/* Over the model's own settings, for models that denoise blocks; zeroed = as the model says. */
+struct diffusion_options {
+    uint32_t max_steps;
+    bool by_confidence; /* tokens whose probability reaches the threshold are revealed and stay; else by entropy */
+    double threshold;   /* of a canvas by confidence: 0 = 0.9; of masked blocks: 0 = 0.95 */
+    uint32_t min_canvas, max_canvas; /* tokens; 0 = 64 and the model's block */
+    bool is_full_canvas;             /* always the model's block */
+};
+
 struct engine_options {
     uint32_t n_tokens;         /* ids of the tokenizer; higher logits are padding. 0 = all */
     size_t cache_pages;        /* pages of 64 tokens that the prefix cache keeps at most; 0 = no cache */
+    struct diffusion_options diffusion;
     uint64_t step_ns;          /* wanted duration of a step while sequences decode; 0 = prompts are never held back */
 };
 

@@ -20,17 +20,38 @@ static bool add_stop_ids(struct model *m, const struct json *value) {
     return true;
 }
 
+static double number_or(const struct json *object, const char *key, double fallback) {
+    double x = json_number(json_get(object, key), fallback);
+    return x >= 0 && x < 1e9 ? x : fallback;
+}
+
+static void read_denoising(struct model *m, const struct json *root) {
+    struct denoising *d = &m->denoising;
+    double usual = m->graph.diffusion.kind == DIFFUSION_MASK ? m->graph.diffusion.block_length : 48;
+    d->max_steps = (uint32_t)number_or(root, "max_denoising_steps", usual);
+    if (!d->max_steps) d->max_steps = 1;
+    d->t_min = number_or(root, "t_min", 0.4);
+    d->t_max = number_or(root, "t_max", 0.8);
+    d->entropy_bound = number_or(json_get(root, "sampler_config"), "entropy_bound", 0.1);
+    d->entropy_bound = number_or(root, "entropy_bound", d->entropy_bound);
+    d->stops_early = json_get(root, "stability_threshold") || json_get(root, "confidence_threshold");
+    d->stability = (uint32_t)number_or(root, "stability_threshold", 1);
+    d->confidence = number_or(root, "confidence_threshold", 0.005);
+}
+
 /* generation_config.json is optional; what is wrong in it is an error all the same. */
-static bool read_stop_ids(struct model *m, struct mx_error *err) {
+static bool read_generation_config(struct model *m, struct mx_error *err) {
     struct arena arena = {0};
     char *path = path_join(&arena, m->folder, "generation_config.json"), *text = NULL;
     size_t length;
     bool ok = path != NULL || error_memory(err, m->folder);
+    read_denoising(m, NULL);
     if (ok && file_exists(path)) {
         text = file_read(path, 1 << 20, &length, err);
         const struct json *root = text ? json_parse(&arena, text, length, JSON_ALLOW_NAN, 64, err) : NULL;
         ok = root != NULL;
         if (text && !root) error_prefix(err, "%s", path);
+        if (ok) read_denoising(m, root);
         if (ok && !add_stop_ids(m, json_get(root, "eos_token_id"))) ok = error_memory(err, "stop ids");
     }
     if (ok && (!add_stop_ids(m, json_get(m->config.root, "eos_token_id")) ||
@@ -54,9 +75,13 @@ static void fill_defaults(struct model *m) {
     if (o->n_threads <= 0) o->n_threads = pool_default_threads();
     if (!o->max_sequences) o->max_sequences = 1;
     if (!o->max_cells) o->max_cells = context;
+    uint32_t block = m->graph.diffusion.block_length;
+    if (block) o->max_cells += block; /* a block may reach beyond the last token that is wanted */
     if (!o->max_rows) o->max_rows = 512;
     if (o->max_rows > o->max_cells && o->max_sequences == 1) o->max_rows = o->max_cells;
     if (!o->max_outputs) o->max_outputs = o->max_sequences < 16 ? 16 : o->max_sequences;
+    if (o->max_rows < block) o->max_rows = block;
+    if (o->max_outputs < block) o->max_outputs = block;
     if (o->max_outputs > o->max_rows) o->max_outputs = o->max_rows;
 }
 
@@ -71,7 +96,8 @@ static bool compile(struct model *m, struct mx_error *err) {
     for (size_t g = 0; g < n_groups; g++) {
         n_pages[g] = model_pages_for(&m->graph.groups[g], o->max_cells, o->max_rows) * o->max_sequences;
         /* A snapshot may hold back the pages of one window. */
-        if (m->graph.groups[g].policy == CACHE_FULL) n_pages[g] += o->n_cache_pages;
+        if (m->graph.groups[g].policy == CACHE_FULL)
+            n_pages[g] += o->n_cache_pages;
         else
             n_pages[g] += o->n_snapshots * (m->graph.groups[g].window / PAGE_CELLS + 2);
         page_bytes += n_pages[g] * cache_group_page_bytes(&m->graph.groups[g], format);
@@ -105,7 +131,7 @@ bool model_open(struct model *m, const char *folder, const struct model_options 
     m->folder = strdup(folder);
     bool ok = m->folder != NULL || error_memory(err, folder);
     ok = ok && config_open(&m->config, folder, err) && checkpoint_open(&m->checkpoint, folder, err) &&
-         model_build(&m->graph, &m->config, &m->checkpoint, err) && read_stop_ids(m, err);
+         model_build(&m->graph, &m->config, &m->checkpoint, err) && read_generation_config(m, err);
     if (ok) {
         fill_defaults(m);
         ok = plan_create(&m->plan, &m->graph, FUSE_ALL & ~m->options.disabled_fusions, err) &&

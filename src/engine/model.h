@@ -21,6 +21,17 @@ struct model_options {
     uint64_t cache_bytes;      /* budget for pages and state; 0 = what max_sequences of max_cells need */
 };
 
+/* How blocks are denoised (models with graph.diffusion): generation_config.json, else the usual values. */
+struct denoising {
+    uint32_t max_steps;   /* of one block */
+    double t_min, t_max;  /* temperature of the last and of the first step */
+    double entropy_bound; /* tokens are accepted while the others' entropies stay below it together */
+    /* A canvas is ready when its best guess was the same for so many steps and its mean entropy is below the threshold. */
+    bool stops_early;
+    uint32_t stability;
+    double confidence;
+};
+
 struct model {
     char *folder;
     struct config config;
@@ -32,6 +43,7 @@ struct model {
     struct compiled *compiled;
     struct store store;
     struct model_options options; /* with defaults filled in */
+    struct denoising denoising;
     uint32_t *stop_ids;           /* end-of-sequence ids of generation_config.json and config.json */
     size_t n_stop_ids;
     bool is_open;

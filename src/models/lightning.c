@@ -93,6 +93,7 @@ static struct stack bailing_stack(struct builder *b) {
     struct config *c = b->config;
     struct stack s = stack_from_config(b, 10000);
     s.embedding = "model.word_embeddings|model.embed_tokens";
+    s.attention_module = "attention";
     s.attention.qkv_proj = "query_key_value";
     s.attention.o_proj = "dense";
     s.attention.q_norm = "query_layernorm";
