@@ -92,7 +92,7 @@ enum kv_format { KV_F16, KV_F32, N_KV_FORMATS };
  *   keys   [key_dim][64]     one row for each dimension, so that cells lie in lanes
  *   values [64][value_dim]
  * Query i sees the cells c with first_cell[i] <= c < end_cell[i], cell c lying in page c / 64; pages[c / 64] may be NULL
- * where no query sees it.
+ * where no query sees it. With masks[i], one word for each page, it sees of them only those whose bit c % 64 is set.
  *
  * For each page that a query sees, ascending: s_c = dot(q, k_c) * scale, then softcap * tanh(s_c / softcap) if softcap is
  * not 0; m_p = max s_c; e_c = exp(s_c - m_p), 0 for cells not seen; l_p = sum of e by the 16-lane rule; o_p = sum of
@@ -105,6 +105,7 @@ struct attention_job {
     const float *const *q;                 /* [n_queries] pointers to key_dim values */
     float *const *out;                     /* [n_queries] pointers to value_dim results */
     const uint32_t *first_cell, *end_cell; /* [n_queries] */
+    const uint64_t *const *masks;          /* [n_queries], each may be NULL; NULL = none */
     const void *const *key_pages;          /* indexed by cell / 64 */
     const void *const *value_pages;
     const float *sinks; /* [n_queries]; NULL = none */
@@ -113,6 +114,19 @@ struct attention_job {
 };
 
 enum { ATTENTION_MAX_QUERIES = 64 };
+
+static inline uint32_t lowest_bit(uint64_t bits) { return (uint32_t)__builtin_ctzll(bits); }
+static inline uint32_t highest_bit(uint64_t bits) { return 63u - (uint32_t)__builtin_clzll(bits); }
+
+/* The cells of a page that query i sees, one bit each. */
+static inline uint64_t attention_seen(const struct attention_job *job, uint32_t i, uint32_t page) {
+    uint32_t base = page * PAGE_CELLS, first = job->first_cell[i], end = job->end_cell[i];
+    if (first >= end || end <= base || first >= base + PAGE_CELLS) return 0;
+    uint64_t bits = ~0ull;
+    if (end - base < PAGE_CELLS) bits = (1ull << (end - base)) - 1;
+    if (first > base) bits &= ~0ull << (first - base);
+    return job->masks && job->masks[i] ? bits & job->masks[i][page] : bits;
+}
 
 static inline size_t attention_scratch_bytes(uint32_t key_dim, uint32_t value_dim) {
     return (size_t)PAGE_CELLS * (key_dim + value_dim) * 4 +

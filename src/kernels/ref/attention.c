@@ -34,17 +34,21 @@ struct running {
     float *o;
 };
 
-/* Merges one page, of which the query sees cells first <= c < end. */
-static void visit_page(const struct attention_job *job, const float *q, uint32_t page, uint32_t first, uint32_t end,
-                       float *page_o, struct running *run) {
+static bool is_set(uint64_t bits, uint32_t c) { return bits >> c & 1; }
+
+/* Merges one page, of which the query sees the cells of `seen`, the lowest and the highest of which are first and
+ * end - 1; those between that it does not see count with weight 0. */
+static void visit_page(const struct attention_job *job, const float *q, uint32_t page, uint64_t seen, uint32_t first,
+                       uint32_t end, float *page_o, struct running *run) {
     const void *values = job->value_pages[page];
     float e[PAGE_CELLS] = {0}, m = 0.0f, lanes[16] = {0};
     for (uint32_t c = first; c < end; c++) {
+        if (!is_set(seen, c)) continue;
         e[c] = score(job, q, job->key_pages[page], c);
         m = c == first || e[c] > m ? e[c] : m;
     }
     for (uint32_t c = 0; c < PAGE_CELLS; c++) {
-        e[c] = c >= first && c < end ? math_exp(e[c] - m) : 0.0f;
+        e[c] = is_set(seen, c) ? math_exp(e[c] - m) : 0.0f;
         lanes[c & 15] = lanes[c & 15] + e[c];
     }
     for (uint32_t d = 0; d < job->value_dim; d++) {
@@ -66,9 +70,8 @@ void REF_NAME(attention)(const struct attention_job *job) {
         for (uint32_t d = 0; d < job->value_dim; d++) run.o[d] = 0.0f;
         uint32_t first = job->first_cell[i], end = job->end_cell[i];
         for (uint32_t page = first / PAGE_CELLS; page * PAGE_CELLS < end; page++) {
-            uint32_t base = page * PAGE_CELLS;
-            visit_page(job, job->q[i], page, first > base ? first - base : 0,
-                       end - base < PAGE_CELLS ? end - base : PAGE_CELLS, page_o, &run);
+            uint64_t seen = attention_seen(job, i, page);
+            if (seen) visit_page(job, job->q[i], page, seen, lowest_bit(seen), highest_bit(seen) + 1, page_o, &run);
         }
         for (uint32_t d = 0; d < job->value_dim; d++) run.o[d] = run.l != 0.0f ? run.o[d] / run.l : 0.0f;
     }

@@ -30,7 +30,8 @@ struct attending {
     float *page_m, *page_l, *old_factor, *page_factor; /* [queries that see the page] */
     size_t o_stride;                                   /* value_dim rounded up to 16 */
     uint32_t n_active, active[ATTENTION_MAX_QUERIES];  /* the queries that see the page */
-    uint32_t first[ATTENTION_MAX_QUERIES], end[ATTENTION_MAX_QUERIES]; /* cells of it that they see */
+    uint64_t seen[ATTENTION_MAX_QUERIES];              /* the cells of it that they see, one bit each */
+    uint32_t first[ATTENTION_MAX_QUERIES], end[ATTENTION_MAX_QUERIES]; /* the lowest, and one beyond the highest */
 };
 
 /* Where a page's rows lie as the tiles read them. */
@@ -252,13 +253,20 @@ SIMD_INLINE lanes_mask cells_seen(uint32_t cell, uint32_t first, uint32_t end) {
     return lanes_less(lanes_zero(), one);
 }
 
+/* The cells from `cell` on whose bit is set, for masks that are no range. */
+static lanes_mask cells_set(uint32_t cell, uint64_t seen) {
+    float flags[16];
+    for (uint32_t c = 0; c < 16; c++) flags[c] = (float)(seen >> (cell + c) & 1);
+    return lanes_less(lanes_zero(), lanes_load(flags));
+}
+
 /* The scores of active query k become exponentials; a NaN among them makes everything NaN whatever the maximum is. */
 static void softmax_page(struct attending *a, uint32_t k) {
     float *e = a->e + (size_t)k * PAGE_CELLS;
     lanes s[PAGE_CELLS / 16], most, sum = lanes_zero();
     lanes_mask seen[PAGE_CELLS / 16];
     SIMD_UNROLL for (uint32_t c = 0; c < PAGE_CELLS / 16; c++) {
-        seen[c] = cells_seen(c * 16, a->first[k], a->end[k]);
+        seen[c] = a->job->masks ? cells_set(c * 16, a->seen[k]) : cells_seen(c * 16, a->first[k], a->end[k]);
         s[c] = finish_scores(a->job, lanes_load(e + c * 16), seen[c]);
         most = c == 0 ? s[0] : lanes_max(s[c], most);
     }
@@ -331,7 +339,7 @@ static struct page prepare_page(struct attending *a, uint32_t number, uint32_t n
         page.value_format = KV_F32;
         page.value_stride = a->o_stride;
     }
-    if (a->n_active <= ATTENTION_MOST && number + 1 < n_pages) {
+    if (a->n_active <= ATTENTION_MOST && number + 1 < n_pages && job->key_pages[number + 1]) {
         page.next_keys = job->key_pages[number + 1];
         page.next_values = job->value_pages[number + 1];
     }
@@ -339,15 +347,15 @@ static struct page prepare_page(struct attending *a, uint32_t number, uint32_t n
 }
 
 static void find_active(struct attending *a, uint32_t number) {
-    const struct attention_job *job = a->job;
-    uint32_t base = number * PAGE_CELLS;
     a->n_active = 0;
-    for (uint32_t i = 0; i < job->n_queries; i++) {
-        uint32_t first = job->first_cell[i], end = job->end_cell[i], k = a->n_active;
-        if (first >= end || end <= base || first >= base + PAGE_CELLS) continue;
+    for (uint32_t i = 0; i < a->job->n_queries; i++) {
+        uint64_t seen = attention_seen(a->job, i, number);
+        uint32_t k = a->n_active;
+        if (!seen) continue;
         a->active[k] = i;
-        a->first[k] = first > base ? first - base : 0;
-        a->end[k] = end - base < PAGE_CELLS ? end - base : PAGE_CELLS;
+        a->seen[k] = seen;
+        a->first[k] = lowest_bit(seen);
+        a->end[k] = highest_bit(seen) + 1;
         a->n_active++;
     }
 }

@@ -110,6 +110,19 @@ static void make_ranges(struct check *c, struct attention_case *a, int shape) {
     }
     a->job.first_cell = first;
     a->job.end_cell = end;
+    a->job.masks = NULL;
+    if (check_random(c, 3)) return;
+    const uint64_t **masks = check_room(c, n * sizeof *masks);
+    uint64_t *words = check_room(c, (size_t)n * a->n_pages * sizeof *words);
+    uint32_t density = check_random(c, 4);
+    memset(words, 0, (size_t)n * a->n_pages * sizeof *words);
+    for (uint32_t i = 0; i < n; i++) {
+        uint64_t *mask = words + (size_t)i * a->n_pages;
+        for (uint32_t bit = 0; bit < cells; bit++)
+            if (!check_random(c, density ? 1u << (2 * density) : 2)) mask[bit / 64] |= 1ull << bit % 64;
+        masks[i] = check_random(c, 5) ? mask : NULL;
+    }
+    a->job.masks = masks;
 }
 
 static float *const *make_outputs(struct check *c, const struct attention_job *job, float **all) {

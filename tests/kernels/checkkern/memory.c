@@ -13,7 +13,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-enum { N_ROOMS = 24, ROOM_BYTES = 4 << 20, GUARD_BYTES = 64 << 10 };
+enum { N_ROOMS = 28, ROOM_BYTES = 4 << 20, GUARD_BYTES = 64 << 10 };
 
 static unsigned char *rooms[N_ROOMS];
 static const struct check *running;
