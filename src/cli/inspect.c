@@ -42,6 +42,7 @@ static void count_weights(struct report *r) {
     uint32_t used = experts_used(&r->graph);
     for (size_t i = 0; i < r->graph.weights.n; i++) {
         const struct weight *w = r->graph.weights.list[i];
+        if (w->is_repeat) continue;
         uint64_t n = (uint64_t)w->n_rows * w->n_cols, all = n * (w->n_experts ? w->n_experts : 1);
         r->parameters += all;
         r->active_parameters += w->n_experts ? n * used : all;

@@ -265,6 +265,13 @@ struct value b_condition(struct builder *b, uint32_t width) {
     return out;
 }
 
+struct value b_weights_dot(struct builder *b, struct value x, const struct weight *weight, uint32_t n_blocks) {
+    if (b->failed) return value_none();
+    struct op op = {.kind = OP_BLOCK_DOT, .in = {x}, .out = value_like(b, x, n_blocks), .weight = weight};
+    b_op(b, op);
+    return op.out;
+}
+
 struct value b_threshold(struct builder *b, struct value x, double factor) {
     return simple_op(b, (struct op){.kind = OP_THRESHOLD, .factor = (float)factor}, x, value_none());
 }

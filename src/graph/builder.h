@@ -88,6 +88,7 @@ struct value b_block_dot(struct builder *b, struct value x, struct value y, uint
 struct value b_choose(struct builder *b, struct value ordinary, struct value canvas);
 /* The vector that conditions each row (backend.h), or zeros. */
 struct value b_condition(struct builder *b, uint32_t width);
+struct value b_weights_dot(struct builder *b, struct value x, const struct weight *weight, uint32_t n_blocks);
 /* max(x - (mean + factor * standard deviation), 0) */
 struct value b_threshold(struct builder *b, struct value x, double factor);
 /* x scaled to the root mean square of the reference. */

@@ -48,7 +48,7 @@ enum op_kind {
     OP_COPY,       /* out = in0 */
     OP_POSITION,   /* out [1] = the factor of the row's position */
     OP_MIX,        /* streams side by side: out_i = in2_i + sum over j of in1[i][j] * in0_j (in2 may be missing) */
-    OP_BLOCK_DOT,  /* out[i] = dot of the blocks i of in0 and in1 */
+    OP_BLOCK_DOT,  /* out[i] = dot of the blocks i of in0 and in1, or the weight vector */
     OP_SPREAD,     /* out block i = in0 * weight[i] */
     OP_THRESHOLD,  /* out = max(in0 - (mean + factor * standard deviation), 0) */
     OP_MATCH_RMS,  /* out = in0 scaled to the root mean square of in1; `factor` bounds in0's mean square from below */
@@ -139,11 +139,18 @@ static inline uint32_t head_number(const struct head_params *heads, uint32_t uni
     return heads->is_strided ? unit + i * heads->n_units : unit * heads->heads_per_unit + i;
 }
 
+/* Blocks of cells that a query sees: the nearest `local` ones, and every stride-th, shifted by the head:
+ * (block + head + 1) mod stride = 0. */
+struct block_pattern {
+    uint32_t size, local, stride; /* size 0 = all cells */
+};
+
 struct attend_params {
     uint32_t cache; /* index into graph.caches */
     uint32_t key_dim, value_dim;
     float scale, softcap;
     const struct weight *sinks; /* [query heads] or NULL */
+    struct block_pattern blocks;
 };
 
 /* A factor that grows with the position: 1 + beta log(1 + floor((position + offset) / length)). */

@@ -189,6 +189,7 @@ static struct weight *new_weight(struct weights *w, const char *name, enum weigh
         return NULL;
     }
     weight->role = role;
+    weight->is_repeat = w->is_repeat;
     weight->n_rows = n_rows;
     weight->n_cols = n_cols;
     weight->n_experts = n_experts;

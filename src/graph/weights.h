@@ -31,6 +31,7 @@ struct weight {
     uint32_t n_experts;      /* 0 = one matrix */
     struct matrix *matrices; /* max(1, n_experts) of them; NULL for a vector */
     float *vector;           /* n_cols values, widened; NULL for matrices and when shapes only */
+    bool is_repeat;          /* another weight has the same tensor, and its bytes */
     uint64_t stored_bytes;   /* of codes, scales and biases, or of the vector, as in the file */
     /* The tensor that holds it, for shape-only builders: rows in all (0 = n_rows), and of a convolution its taps. */
     uint32_t tensor_rows, taps;
@@ -48,6 +49,7 @@ struct weights {
     struct map transposed; /* name of a tensor -> index of its copy with rows and columns exchanged */
     struct tensor *copies;
     size_t n_copies, copies_capacity;
+    bool is_repeat;  /* what is asked for now was asked for before: it counts once */
     struct map used; /* names of tensors that a request took */
     int wrapper;     /* the wrapper prefix that matched last */
     struct arena arena;

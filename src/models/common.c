@@ -102,9 +102,10 @@ struct value decoder_logits(struct builder *b, struct value x, const struct deco
     const struct weight *head = embedding;
     if (!is_tied) head = b_matrix(b, ROLE_HEAD, head_module, d->vocab_size, d->hidden_size);
     if (!is_tied && d->head_has_unit_rows) b_unit_rows(b, head);
-    const char *bias = block_name(b, head_module, "bias");
-    struct value logits =
-        b_linear(b, x, head, !is_tied && b_has(b, bias, d->head_has_bias) ? b_vector(b, bias, d->vocab_size) : NULL);
+    const char *bias_name = block_name(b, head_module, "bias");
+    const struct weight *bias = d->head_offset;
+    if (!bias && !is_tied && b_has(b, bias_name, d->head_has_bias)) bias = b_vector(b, bias_name, d->vocab_size);
+    struct value logits = b_linear(b, x, head, bias);
     b->graph->logits = logits;
     return logits;
 }

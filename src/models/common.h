@@ -9,9 +9,10 @@ struct decoder {
     uint32_t hidden_size, n_layers, n_heads, n_kv_heads, head_dim, intermediate_size, vocab_size;
     float norm_eps;
     enum unary activation;
-    const char *layer_format; /* "model.layers.%u" */
-    bool head_has_bias;       /* for shapes only */
-    bool head_has_unit_rows;  /* the rows of a head that is not quantised are brought to unit length */
+    const char *layer_format;         /* "model.layers.%u" */
+    bool head_has_bias;               /* for shapes only */
+    const struct weight *head_offset; /* added to the logits; NULL = none */
+    bool head_has_unit_rows;          /* the rows of a head that is not quantised are brought to unit length */
 };
 
 /* Reads the sizes under their usual keys. n_kv_heads defaults to n_heads, head_dim to hidden_size / n_heads. */

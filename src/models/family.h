@@ -81,6 +81,8 @@ void build_minicpm3(struct builder *b);
 void build_gemma(struct builder *b);
 void build_ministral(struct builder *b);
 void build_ministral3(struct builder *b);
+void build_iquest_loop(struct builder *b);
+void build_phi3small(struct builder *b);
 void build_nanochat(struct builder *b);
 void build_lille(struct builder *b);
 void build_openelm(struct builder *b);

@@ -79,6 +79,8 @@ const struct family families[] = {
     {"Gemma", "gemma", build_gemma, "attention, gated MLP"},
     {"Ministral", "ministral", build_ministral, "attention (windows), gated MLP"},
     {"Ministral 3", "ministral3", build_ministral3, "attention (queries scaled by position), gated MLP"},
+    {"IQuest Loop", "iquestloopcoder", build_iquest_loop, "attention (mixed over two passes), gated MLP"},
+    {"Phi 3 small", "phi3small", build_phi3small, "attention (block-sparse), gated MLP, LayerNorm, multipliers"},
     {"nanochat", "nanochat", build_nanochat, "attention (q/k norms after rope), MLP, plain norms"},
     {"Lille", "lille-130m", build_lille, "attention (fused), gated MLP"},
     {"OpenELM", "openelm", build_openelm, "attention and gated MLP of sizes by layer"},

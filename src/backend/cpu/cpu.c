@@ -24,6 +24,7 @@ static void *map_pool(size_t bytes) {
 }
 
 struct needs {
+    bool has_masks; /* an attention sees a choice of cells */
     uint32_t widest_input, widest_tile, most_experts, most_slots, gated_slots, attention_key, attention_value;
     size_t form_bytes[N_ACTIVATION_FORMS]; /* all rows of the largest input in that form */
     size_t form_row_bytes[N_ACTIVATION_FORMS];
@@ -71,6 +72,7 @@ static void need_op(struct compiled *c, const struct op *op, struct needs *needs
     case OP_ATTEND:
         if (op->head.attend.key_dim > needs->attention_key) needs->attention_key = op->head.attend.key_dim;
         if (op->head.attend.value_dim > needs->attention_value) needs->attention_value = op->head.attend.value_dim;
+        if (op->head.attend.blocks.size) needs->has_masks = true;
         use_kernel(c, KERNEL_attention);
         break;
     case OP_CACHE_WRITE: use_kernel(c, KERNEL_kv_store); break;
@@ -122,6 +124,8 @@ static bool make_thread(struct compiled *c, struct thread_scratch *t, const stru
     t->key_pages = own(c, c->max_pages, sizeof *t->key_pages);
     t->value_pages = own(c, c->max_pages, sizeof *t->value_pages);
     bool ok = t->row && t->matmul && t->tile && t->attention && t->key_pages && t->value_pages;
+    if (needs->has_masks && ok)
+        ok = (t->masks = own(c, (size_t)ATTENTION_MAX_QUERIES * c->max_pages, sizeof *t->masks)) != NULL;
     for (int form = 0; form < N_ACTIVATION_FORMS && ok; form++)
         if (needs->form_row_bytes[form]) ok = (t->forms[form] = own(c, needs->form_row_bytes[form], 1)) != NULL;
     if (!ok || !needs->most_experts) return ok;

@@ -24,6 +24,7 @@ struct thread_scratch {
     unsigned char *matmul;                    /* for kernels */
     float *tile;                              /* [max rows][MATMUL_PANEL]: the second half of gated products */
     unsigned char *attention;
+    uint64_t *masks; /* [ATTENTION_MAX_QUERIES][most pages]: cells that each query sees; NULL without such attentions */
     const void **key_pages, **value_pages;                /* [most pages of a pool] */
     uint32_t *expert_first;                               /* [experts + 1]: where each expert's entries begin */
     uint32_t *expert_rows, *expert_slots, *x_ids, *y_ids; /* [max rows * top_k] */

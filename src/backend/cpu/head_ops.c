@@ -97,6 +97,19 @@ static void visible_cells(const struct compiled *c, const struct cache_group *gr
     if (span->is_atomic && first_row->cell < *first) *first = first_row->cell;
 }
 
+/* The cells below `end` that a query at `cell` sees of its blocks. */
+static void mask_blocks(const struct block_pattern *blocks, uint32_t head, uint32_t cell, uint32_t end,
+                        uint64_t *mask) {
+    memset(mask, 0, (end + PAGE_CELLS - 1) / PAGE_CELLS * sizeof *mask);
+    uint32_t last = cell / blocks->size;
+    for (uint32_t block = 0; block * blocks->size < end; block++) {
+        bool is_near = block > last || last - block < blocks->local;
+        if (!is_near && (block + head + 1) % blocks->stride != 0) continue;
+        for (uint32_t c = block * blocks->size; c < (block + 1) * blocks->size && c < end; c++)
+            mask[c / PAGE_CELLS] |= 1ull << c % PAGE_CELLS;
+    }
+}
+
 /* Attention of the rows [row, row + n_rows) for the unit's query heads; n_rows * heads <= ATTENTION_MAX_QUERIES. */
 static void attend_rows(const struct compiled *c, const struct op *op, const struct unit *u, uint32_t row,
                         uint32_t n_rows, uint32_t first_head, uint32_t n_heads) {
@@ -108,6 +121,7 @@ static void attend_rows(const struct compiled *c, const struct op *op, const str
     uint32_t first_cell[ATTENTION_MAX_QUERIES], end_cell[ATTENTION_MAX_QUERIES], lowest = UINT32_MAX, highest = 0,
                                                                                  n = 0;
     const float *q[ATTENTION_MAX_QUERIES];
+    const uint64_t *masks[ATTENTION_MAX_QUERIES];
     float *out[ATTENTION_MAX_QUERIES], sinks[ATTENTION_MAX_QUERIES];
     for (uint32_t r = row; r < row + n_rows; r++) {
         uint32_t first, end;
@@ -120,6 +134,11 @@ static void attend_rows(const struct compiled *c, const struct op *op, const str
             out[n] = value_row(c, op->out, r) + (size_t)head * a->value_dim;
             first_cell[n] = first;
             end_cell[n] = end;
+            if (a->blocks.size) {
+                uint64_t *mask = u->scratch->masks + (size_t)n * c->max_pages;
+                mask_blocks(&a->blocks, head, c->step->rows[r].cell, end, mask);
+                masks[n] = mask;
+            }
             sinks[n] = a->sinks ? a->sinks->vector[head] : 0.0f;
         }
     }
@@ -138,6 +157,7 @@ static void attend_rows(const struct compiled *c, const struct op *op, const str
                                                   .out = out,
                                                   .first_cell = first_cell,
                                                   .end_cell = end_cell,
+                                                  .masks = a->blocks.size ? masks : NULL,
                                                   .key_pages = u->scratch->key_pages,
                                                   .value_pages = u->scratch->value_pages,
                                                   .sinks = a->sinks ? sinks : NULL,
@@ -203,7 +223,7 @@ void cpu_head_op(struct compiled *c, const struct op *op, int thread) {
     bool whole_spans = false;
     for (uint32_t i = 0; i < n_ops; i++) {
         if (is_sequential(ops[i]->kind)) whole_spans = true;
-        if (ops[i]->kind == OP_ATTEND) attend_at = i;
+        if (ops[i]->kind == OP_ATTEND && !attend_at) attend_at = i;
     }
     if (attend_at && c->has_long_span) {
         run_ops(c, ops, 0, attend_at, n_units, whole_spans, thread);

@@ -133,7 +133,8 @@ static void run_row(const struct compiled *c, const struct op *op, uint32_t row)
     case OP_ADD: k->add(in0, in1 ? in1 : op->weight->vector, n, out); break;
     case OP_BLOCK_DOT: {
         uint32_t block = op->in[0].width / n;
-        for (uint32_t i = 0; i < n; i++) out[i] = k->dot(in0 + (size_t)i * block, in1 + (size_t)i * block, block);
+        const float *other = in1 ? in1 : op->weight->vector;
+        for (uint32_t i = 0; i < n; i++) out[i] = k->dot(in0 + (size_t)i * block, other + (size_t)i * block, block);
         break;
     }
     case OP_MULTIPLY: multiply_blocks(c, in0, in1, n, op->in[1].width, out); break;

@@ -171,6 +171,20 @@ static uint32_t prepare_cache(struct builder *b, struct value k, struct value v,
     return cache;
 }
 
+/* Attention over the layer's cache, mixed with that over an earlier one where the specification says so. */
+static struct value attend_caches(struct builder *b, struct value q, struct attend_params attend,
+                                  const struct attention_spec *s, const struct shape *n) {
+    struct value own = b_attend(b, q, n->queries, attend);
+    if (!s->mixed_cache) return own;
+    attend.cache = *s->mixed_cache;
+    struct value earlier = b_attend(b, q, n->queries, attend);
+    const struct weight *weight = b_vector(b, block_name(b, s->mix_gate, "weight"), s->n_heads * s->head_dim);
+    const struct weight *bias = b_vector(b, block_name(b, s->mix_gate, "bias"), s->n_heads);
+    struct value gate = b_add_vector(b, b_weights_dot(b, q, weight, s->n_heads), bias);
+    return b_add(b, b_head_scale(b, UNARY_SIGMOID, gate, earlier, n->outputs),
+                 b_head_scale(b, UNARY_SIGMOID, b_scale(b, gate, -1), own, n->outputs));
+}
+
 static struct value gated_output(struct builder *b, struct value out, struct value gate, const struct attention_spec *s,
                                  const struct shape *n) {
     if (s->has_output_gate) return b_head_gated(b, UNARY_SIGMOID, gate, out, n->queries);
@@ -207,7 +221,8 @@ struct value block_attention(struct builder *b, struct value x, const struct att
     attend.cache = prepare_cache(b, k, v, s, &n, module);
     attend.scale = (float)(s->scale != 0 ? s->scale : 1 / sqrt((double)s->head_dim));
     if (s->sinks) attend.sinks = b_vector(b, s->sinks, s->n_heads);
-    struct value out = gated_output(b, b_attend(b, q, n.queries, attend), gate, s, &n);
+    attend.blocks = s->blocks;
+    struct value out = gated_output(b, attend_caches(b, q, attend, s, &n), gate, s, &n);
     if (s->output_norm)
         out = block_norm(b, out, &(struct norm_spec){.eps = s->qk_norm_eps}, block_name(b, module, s->output_norm));
     struct matrix_source o = {block_name(b, module, name_or(s->o_proj, "o_proj|out_proj")), {0}, s->is_transposed};

@@ -75,6 +75,11 @@ struct attention_spec {
     bool is_strided;  /* query head j reads key head j mod n_kv_heads */
     uint32_t kv_taps; /* keys and values are filtered over this many positions, by conv_k and conv_v for each head */
     bool has_kv_grid; /* keys and values are rounded to multiples of quant_key_scale and quant_value_scale */
+    struct block_pattern blocks;
+    /* The result is mixed, head by head, with an attention of the same queries over an earlier cache, by the gate
+     * sigmoid(weight . q + bias) of mix_gate: gate * earlier + (1 - gate) * own. NULL = not */
+    const uint32_t *mixed_cache;
+    const char *mix_gate;    /* full name of the gate's module */
     const char *output_norm; /* RMS norm before the output projection, or NULL */
 };
 

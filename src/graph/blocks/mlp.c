@@ -24,7 +24,8 @@ enum unary block_activation(struct builder *b, const char *name) {
     };
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
         if (!strcmp(names[i].name, name)) return names[i].kind;
-    if (!strcmp(name, "xielu")) return N_UNARY; /* has parameters: mlp_spec.xielu */
+    /* functions with parameters or of both halves: the specification says how (mlp_spec) */
+    if (!strcmp(name, "xielu") || !strcmp(name, "gegelu")) return N_UNARY;
     builder_fail(b, ERROR_UNSUPPORTED, "%s: activation '%s' is not known", b->config->path, name);
     return UNARY_SILU;
 }
