@@ -163,6 +163,8 @@ bool request_render(struct generation *g, const struct chat_input *input, struct
                                    .tools = input->tools && input->tools->count ? input->tools : NULL,
                                    .documents = input->documents,
                                    .kwargs = make_kwargs(g, input),
+                                   .name = g->served->template_name,
+                                   .enables_thinking = g->served->thinks,
                                    .add_generation_prompt = !continues && !input->no_generation_prompt,
                                    .continue_final_message = continues,
                                    .adapts_messages = true};
@@ -179,8 +181,9 @@ bool request_take_chat(struct generation *g, const struct chat_input *input, str
     struct token_list tokens = {0};
     struct mx_error err = {0};
     bool ok = request_render(g, input, &text, problem);
-    /* The template has written the special tokens: none are added. */
-    ok = ok && (tokenizer_encode(g->served->tokenizer, text.data ? text.data : "", text.length, 0, &tokens, &err) ||
+    /* A template writes the special tokens itself; the plain one leaves them to the tokenizer. */
+    unsigned flags = g->served->has_template ? 0 : TOKENIZE_SPECIAL;
+    ok = ok && (tokenizer_encode(g->served->tokenizer, text.data ? text.data : "", text.length, flags, &tokens, &err) ||
                 problem_from_error(problem, &err, "messages"));
     ok = ok && generation_add_prompt(g, tokens.ids, tokens.count, problem);
     if (ok) {

@@ -432,7 +432,7 @@ void connection_check_all(struct server *s, uint64_t now_ns) {
 void connection_close_idle(struct server *s) {
     for (struct connection *c = s->connections, *next; c; c = next) {
         next = c->next;
-        if (c->state == CONNECTION_HEAD && !c->has_begun_head) drop(c);
+        if ((c->state == CONNECTION_HEAD && !c->has_begun_head) || c->state == CONNECTION_LINGER) drop(c);
     }
 }
 

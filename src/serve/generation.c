@@ -27,8 +27,9 @@ struct generation *generation_create(struct exchange *x, const char *model_name,
                              .breakers = &served->breakers,
                              .created = (int64_t)time(NULL)};
     pthread_mutex_init(&g->lock, NULL);
-    x->model_name = arena_copy(&x->arena, served->id, strlen(served->id));
+    const char *name = arena_copy(&x->arena, served->id, strlen(served->id));
     pthread_mutex_lock(&x->lock);
+    x->model_name = name;
     x->generation = g;
     pthread_mutex_unlock(&x->lock);
     return g;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The routes, and what is checked before any of them. */
 #include "serve/api_error.h"
+#include "serve/api_native.h"
 #include "serve/api_openai.h"
 #include "serve/server_parts.h"
 #include "serve/web.h"
@@ -16,6 +17,22 @@ static const struct route routes[] = {
     {METHOD_POST, "/v1/chat/completions", DIALECT_OPENAI, ROUTE_GENERATES, api_chat_completions},
     {METHOD_POST, "/chat/completions", DIALECT_OPENAI, ROUTE_GENERATES, api_chat_completions},
     {METHOD_POST, "/v1/completions", DIALECT_OPENAI, ROUTE_GENERATES, api_completions},
+    {METHOD_POST, "/completion", DIALECT_NATIVE, ROUTE_GENERATES, api_completion},
+    {METHOD_POST, "/completions", DIALECT_NATIVE, ROUTE_GENERATES, api_completion},
+    {METHOD_POST, "/infill", DIALECT_NATIVE, ROUTE_GENERATES, api_infill},
+    {METHOD_POST, "/tokenize", DIALECT_NATIVE, 0, api_tokenize},
+    {METHOD_POST, "/detokenize", DIALECT_NATIVE, 0, api_detokenize},
+    {METHOD_POST, "/apply-template", DIALECT_NATIVE, 0, api_apply_template},
+    {METHOD_POST, "/v1/chat/completions/input_tokens", DIALECT_OPENAI, 0, api_count_tokens},
+    {METHOD_POST, "/chat/completions/input_tokens", DIALECT_OPENAI, 0, api_count_tokens},
+    {METHOD_GET, "/props", DIALECT_NATIVE, 0, api_props},
+    {METHOD_POST, "/props", DIALECT_NATIVE, 0, api_set_props},
+    {METHOD_GET, "/slots", DIALECT_NATIVE, ROUTE_INLINE, api_slots},
+    {METHOD_GET, "/metrics", DIALECT_NATIVE, 0, api_metrics},
+    {METHOD_GET, "/lora-adapters", DIALECT_NATIVE, 0, api_lora_adapters},
+    {METHOD_POST, "/lora-adapters", DIALECT_NATIVE, 0, api_set_lora_adapters},
+    {METHOD_POST, "/models/load", DIALECT_NATIVE, 0, api_load_model},
+    {METHOD_POST, "/models/unload", DIALECT_NATIVE, 0, api_unload_model},
     /* The page and its files, last: any other path. */
     {METHOD_GET, "/*", DIALECT_OPENAI, ROUTE_INLINE | ROUTE_FREE, api_web},
 };

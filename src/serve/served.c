@@ -42,13 +42,16 @@ static bool open_template(struct served *s, struct mx_error *err) {
     const char *text = s->options->chat_template;
     s->chat = chat_template_open(s->path, err);
     if (!s->chat) return false;
-    if (text && !chat_template_text(s->chat, text)) {
+    if (text && chat_template_text(s->chat, text))
+        s->template_name = text;
+    else if (text) {
         chat_template_close(s->chat);
         s->chat = chat_template_from_text(text, strlen(text), s->path, err);
         if (!s->chat) return false;
     }
     uint32_t id;
-    if (!chat_template_exists(s->chat))
+    s->has_template = chat_template_exists(s->chat);
+    if (!s->has_template)
         return chat_template_set_fallback(s->chat, tokenizer_find(s->tokenizer, "<|im_start|>", 12, &id), err);
     return true;
 }
@@ -158,7 +161,8 @@ struct served *served_open(const struct server_options *options, struct metrics 
         ok = strings && served_make_breakers(s, strings, &s->breakers, err);
     }
     if (ok) {
-        s->format = reply_format_detect(chat_template_text(s->chat, NULL), has_token, s->tokenizer);
+        s->format = reply_format_detect(chat_template_text(s->chat, s->template_name), has_token, s->tokenizer);
+        s->thinks = chat_vocabulary_thinks(has_token, s->tokenizer);
         s->has_thread = !pthread_create(&s->thread, NULL, run, s);
         ok = s->has_thread || error_set(err, ERROR_IO, "cannot start a thread");
     }

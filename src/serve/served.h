@@ -19,6 +19,9 @@ struct served {
     struct metrics *metrics;
     struct tokenizer *tokenizer;
     struct chat_template *chat;
+    const char *template_name; /* of several; NULL = chosen by the request */
+    bool has_template;         /* of its own: it writes the special tokens */
+    bool thinks;               /* unless told not to */
     const struct reply_format *format;
     struct model model;
     struct engine *engine;

@@ -131,7 +131,7 @@ static void begin_drain(struct server *s) {
     s->is_draining = true;
     s->drain_ns = clock_now_ns();
     atomic_store(&s->is_stopping, true);
-    for (size_t i = 0; i < s->n_listeners; i++) evconnlistener_disable(s->listeners[i]);
+    while (s->n_listeners) evconnlistener_free(s->listeners[--s->n_listeners]);
     connection_close_idle(s);
     notify_stopping();
     if (s->live) log_text(s, "draining", "requests are still being answered; another signal ends them");
@@ -316,7 +316,7 @@ static void print_settings(struct server *s) {
                 "repetition penalty %g\n",
                 p->temperature, (long long)p->top_k, p->top_p, p->min_p, p->repetition_penalty);
         fprintf(stderr, "mlxcel: prefix cache %s; chat template %s; replies read as %s\n", o->has_cache ? "on" : "off",
-                chat_template_exists(served->chat) ? "the model's" : "a plain one, the model has none",
+                served->has_template ? "the model's" : "a plain one, the model has none",
                 reply_format_name(served->format));
     }
     fprintf(stderr, "mlxcel: API keys: %zu; pages of other origins: %s\n", s->access.n_keys,

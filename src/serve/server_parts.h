@@ -59,6 +59,7 @@ void connection_accept(struct server *server, evutil_socket_t fd, const struct s
 void connection_flush(struct connection *connection, struct exchange *exchange);
 /* Closes what is idle, too slow or full. */
 void connection_check_all(struct server *server, uint64_t now_ns);
+/* Those that nothing is owed to. */
 void connection_close_idle(struct server *server);
 void connection_close_all(struct server *server);
 

@@ -28,9 +28,15 @@ static void sleep_ms(int ms) { poll(NULL, 0, ms); }
 /* ---- the server ---- */
 
 static void run_child(const struct test_server *s, const char *const *arguments) {
-    const char *argv[MAX_ARGUMENTS + 8] = {
-        program_path("mlxcel"), "serve", "--host", *s->unix_path ? s->unix_path : "127.0.0.1", "--port", "0"};
-    size_t n = 6;
+    const char *argv[MAX_ARGUMENTS + 8] = {program_path("mlxcel"),
+                                           "serve",
+                                           "--host",
+                                           *s->unix_path ? s->unix_path : "127.0.0.1",
+                                           "--port",
+                                           "0",
+                                           "--threads",
+                                           "1"};
+    size_t n = 8;
     for (size_t i = 0; arguments && arguments[i] && n < MAX_ARGUMENTS; i++) argv[n++] = arguments[i];
     int log = open(s->log_path, O_WRONLY | O_CREAT | O_TRUNC | O_APPEND, 0600), in = open("/dev/null", O_RDONLY);
     dup2(in, 0);

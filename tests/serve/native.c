@@ -1,0 +1,166 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* llama-server's routes: completion, tokens, templates, state. */
+#include "tests/support/http_client.h"
+#include "tests/support/process.h"
+#include "tests/support/tap.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static struct test_server server;
+static struct arena arena;
+
+static const struct json *ask(const char *method, const char *path, const char *body, int *status) {
+    struct response r;
+    http_ask(&server, method, path, body, &r);
+    const struct json *json = response_json(&r, &arena);
+    *status = r.status;
+    response_free(&r);
+    return json;
+}
+
+static void test_completion(void) {
+    int status;
+    struct process p;
+    const char *argv[] = {program_path("mlxcel"), "generate",           "-n", "24", "-p",
+                          "The old house",        "--no-chat-template", NULL};
+    process_run(&p, argv, 60000);
+    const struct json *a =
+        ask("POST", "/completion",
+            "{\"prompt\":\"The old house\",\"temperature\":0,\"n_predict\":24,\"return_tokens\":true}", &status);
+    const char *text = json_text(a, "content", &arena);
+    tap_ok(status == 200 && p.out.length == strlen(text) + 1 && !memcmp(text, p.out.data, p.out.length - 1),
+           "completion says what the command says");
+    tap_ok(json_bool(json_get(a, "stop"), false) && json_string_is(json_get(a, "stop_type"), "limit") &&
+               json_integer(json_get(a, "tokens_predicted"), 0) == 24 && json_get(a, "tokens")->count == 24 &&
+               json_string_is(json_get(a, "prompt"), "The old house") &&
+               json_number(json_path(a, "timings.predicted_n"), 0) == 24,
+           "with llama-server's members");
+    process_free(&p);
+    const struct json *b = ask("POST", "/completion",
+                               "{\"prompt\":\"The old "
+                               "house\",\"temperature\":0,\"n_predict\":24,\"response_fields\":[\"content\",\"timings/"
+                               "cache_n\",\"nothing\",\"content\"]}",
+                               &status);
+    tap_ok(b && b->count == 2 && !strcmp(json_text(b, "content", &arena), text) &&
+               json_is_number(json_get(b, "timings/cache_n")),
+           "response_fields project");
+    struct response r;
+    struct buffer joined = {0};
+    http_ask(&server, "POST", "/completion",
+             "{\"prompt\":\"The old house\",\"temperature\":0,\"n_predict\":24,\"stream\":true}", &r);
+    sse_join(&r, "content", &joined);
+    tap_ok(!strcmp(joined.data, text) && strstr(r.body.data, "\"stop\":true") && !strstr(r.body.data, "[DONE]"),
+           "a stream ends with stop, not with [DONE]");
+    response_free(&r);
+    buffer_free(&joined);
+    const struct json *list = ask("POST", "/completion",
+                                  "{\"prompt\":[\"The old house\",[1,2]],\"temperature\":0,\"n_predict\":24}", &status);
+    tap_ok(json_is_array(list) && list->count == 2 && !strcmp(json_text(list, "0.content", &arena), text),
+           "several prompts, an array");
+    const struct json *w =
+        ask("POST", "/completion",
+            "{\"prompt\":\"The old house\",\"temperature\":0,\"n_predict\":24,\"stop\":[\" the\"]}", &status);
+    tap_ok(json_string_is(json_get(w, "stop_type"), "word") == (strstr(text, " the") != NULL), "stop_type word");
+    const struct json *n =
+        ask("POST", "/completion", "{\"prompt\":\"A\",\"n_probs\":3,\"n_predict\":2,\"temperature\":0}", &status);
+    tap_ok(json_path(n, "completion_probabilities.1.top_logprobs.2") != NULL, "n_probs");
+    ask("POST", "/completion", "{\"prompt\":\"A\",\"t_max_predict_ms\":5}", &status);
+    tap_ok(status == 400, "what cannot be done is refused");
+    const struct json *t = ask("POST", "/completion", "{\"n_predict\":-2,\"prompt\":\"A\"}", &status);
+    tap_ok(status == 400 && json_integer(json_path(t, "error.code"), 0) == 400, "errors have a numeric code");
+    const struct json *f = ask("POST", "/infill", "{\"input_prefix\":\"a\",\"input_suffix\":\"b\"}", &status);
+    tap_ok(status == 400 && strstr(json_text(f, "error.message", &arena), "gap"), "infill names what the model lacks");
+}
+
+static void test_tokens(void) {
+    int status;
+    const struct json *a = ask("POST", "/tokenize", "{\"content\":\"Once upon a time <|im_end|>\"}", &status);
+    const struct json *ids = json_get(a, "tokens");
+    tap_ok(ids && ids->count > 3 && json_integer(&ids->items[ids->count - 1], 0) == 2, "tokenize knows special tokens");
+    struct buffer body = {0};
+    struct json_writer w = {.out = &body};
+    json_begin_object(&w);
+    json_write_key(&w, "tokens");
+    json_write_value(&w, ids);
+    json_end_object(&w);
+    const struct json *b = ask("POST", "/detokenize", body.data, &status);
+    tap_ok(json_string_is(json_get(b, "content"), "Once upon a time <|im_end|>"), "detokenize goes back");
+    buffer_free(&body);
+    const struct json *plain =
+        ask("POST", "/tokenize", "{\"content\":\"<|im_end|>\",\"parse_special\":false}", &status);
+    tap_ok(json_get(plain, "tokens") && json_get(plain, "tokens")->count > 1, "parse_special false");
+    const struct json *pieces =
+        ask("POST", "/tokenize", "{\"content\":[\"a\xf0\x9f\xa6\x86\",7],\"with_pieces\":true}", &status);
+    bool has_bytes = false;
+    for (uint32_t i = 0; pieces && json_get(pieces, "tokens") && i < json_get(pieces, "tokens")->count; i++)
+        has_bytes |= json_is_array(json_path(&json_get(pieces, "tokens")->items[i], "piece"));
+    tap_ok(has_bytes &&
+               json_integer(json_path(json_at(json_get(pieces, "tokens"), json_get(pieces, "tokens")->count - 1), "id"),
+                            0) == 7,
+           "with_pieces");
+    const struct json *t =
+        ask("POST", "/apply-template", "{\"messages\":[{\"role\":\"user\",\"content\":\"Hi\"}]}", &status);
+    const char *prompt = json_text(t, "prompt", &arena);
+    size_t n = strlen(prompt);
+    tap_ok(strstr(prompt, "<|im_start|>user\nHi<|im_end|>") && n > 12 && !strcmp(prompt + n - 10, "assistant\n"),
+           "apply-template");
+    const struct json *c = ask("POST", "/v1/chat/completions/input_tokens",
+                               "{\"messages\":[{\"role\":\"user\",\"content\":\"Hi\"}]}", &status);
+    const struct json *d = ask("POST", "/v1/chat/completions",
+                               "{\"messages\":[{\"role\":\"user\",\"content\":\"Hi\"}],\"max_tokens\":1}", &status);
+    tap_ok(json_integer(json_get(c, "input_tokens"), -1) == json_integer(json_path(d, "usage.prompt_tokens"), -2),
+           "input_tokens counts as generation does");
+}
+
+static void test_prefix_cache(void) {
+    int status;
+    struct buffer body = {0};
+    buffer_puts(&body, "{\"prompt\":\"");
+    for (int i = 0; i < 60; i++) buffer_printf(&body, "The %d. ship went out to sea. ", i);
+    buffer_puts(&body, "\",\"temperature\":0,\"max_tokens\":20}");
+    const struct json *cold = ask("POST", "/v1/completions", body.data, &status),
+                      *warm = ask("POST", "/v1/completions", body.data, &status);
+    int64_t n = json_integer(json_path(warm, "usage.prompt_tokens"), 0);
+    tap_ok(json_integer(json_path(cold, "usage.prompt_tokens_details.cached_tokens"), -1) == 0 &&
+               json_integer(json_path(warm, "usage.prompt_tokens_details.cached_tokens"), -1) >= n - 64,
+           "the second time the prompt is in the cache");
+    tap_ok(*json_text(cold, "choices.0.text", &arena) &&
+               !strcmp(json_text(cold, "choices.0.text", &arena), json_text(warm, "choices.0.text", &arena)),
+           "and the answer is the same");
+    buffer_free(&body);
+}
+
+static void test_state(void) {
+    int status;
+    const struct json *props = ask("GET", "/props", NULL, &status);
+    tap_ok(json_integer(json_path(props, "default_generation_settings.n_ctx"), 0) == 1024 &&
+               *json_text(props, "chat_template", &arena),
+           "props");
+    ask("POST", "/props", "{}", &status);
+    tap_ok(status == 403, "POST /props is off");
+    const struct json *slots = ask("GET", "/slots", NULL, &status);
+    tap_ok(json_is_array(slots) && slots->count == 16 && json_string_is(json_path(slots, "3.state"), "idle"), "slots");
+    const struct json *lora = ask("GET", "/lora-adapters", NULL, &status);
+    tap_ok(json_is_array(lora) && !lora->count, "no adapters");
+    ask("POST", "/lora-adapters", "[{\"id\":0,\"scale\":1}]", &status);
+    tap_ok(status == 400, "and none can be set");
+    struct response r;
+    http_ask(&server, "GET", "/metrics", NULL, &r);
+    tap_ok(r.status == 200 && strstr(r.body.data, "\nllamacpp:tokens_predicted_total ") &&
+               strstr(r.body.data, "mlxcel_time_to_first_token_seconds_bucket{le=\"+Inf\"}"),
+           "metrics");
+    response_free(&r);
+}
+
+int main(void) {
+    if (!server_start(&server, NULL, (const char *const[]){"--log-disable", "--metrics", NULL})) return 1;
+    test_completion();
+    test_tokens();
+    test_prefix_cache();
+    test_state();
+    tap_ok(server_stop(&server, 10000) == 0, "the server ends well");
+    arena_free(&arena);
+    return tap_done();
+}
