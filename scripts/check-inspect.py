@@ -21,7 +21,7 @@ import tempfile
 TOWER = re.compile(
     r"(^|\.)(vision\w*|visual|vit\w*|audio\w*|sam_model|\w*projector\w*|\w*merger\w*|connector\w*|embed_vision|"
     r"embed_audio|image_\w+|view_separator|perceiver\w*|resampler\w*|sound\w*|talker|code2wav|code_predictor|"
-    r"img_\w+|qwen2_model|vq\w*|sam\w*|gating\w*|region\w*)(\.|$)")
+    r"img_\w+|mlp1|qwen2_model|vq\w*|sam\w*|gating\w*|region\w*)(\.|$)")
 DTYPE_BYTES = {"U32": 4, "U8": 1, "BF16": 2}
 
 

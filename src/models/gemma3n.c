@@ -14,29 +14,6 @@ struct gemma3n {
     struct gemma_inputs inputs;
 };
 
-/* The value that a share p of a normal distribution lies below (Newton's method on the error function). */
-static double normal_quantile(double p) {
-    double x = 0;
-    for (int i = 0; i < 60; i++) {
-        double value = 0.5 * erfc(-x / sqrt(2)), density = exp(-0.5 * x * x) / sqrt(6.283185307179586);
-        double step = (value - p) / density;
-        x -= step > 1 ? 1 : step < -1 ? -1 : step;
-    }
-    return x;
-}
-
-/* What the gate must exceed, in standard deviations above its mean; 0 where the layer is dense. */
-static double sparsity_threshold(struct builder *b, uint32_t layer) {
-    const struct json *pattern = config_get(b->config, "activation_sparsity_pattern");
-    double p = json_is_array(pattern) ? json_number(json_at(pattern, layer), NAN) : json_number(pattern, 0);
-    if (!(p >= 0 && p < 1))
-        builder_fail(b, ERROR_FORMAT, "%s: activation_sparsity_pattern has no share below 1 for layer %u",
-                     b->config->path, layer);
-    if (b->failed || p == 0) return 0;
-    double threshold = normal_quantile(p);
-    return threshold == 0 ? 1e-30 : threshold;
-}
-
 /* tanh(router(norm(x) / hidden size)): what the coefficients of prediction and correction are computed from. */
 static struct value modalities(struct builder *b, struct value x, const struct gemma3n *g) {
     struct value n = b_rms_norm(b, x, "altup.router_norm.weight", g->d.norm_eps, false);
@@ -67,7 +44,7 @@ static struct value activate(struct builder *b, struct value x, struct gemma3n *
     float eps = g->d.norm_eps;
     struct mlp_spec mlp = {.intermediate_size = decoder_layer_size(b, "intermediate_size", layer, 16384),
                            .activation = g->d.activation};
-    mlp.gate_threshold = sparsity_threshold(b, layer);
+    mlp.gate_threshold = gemma_sparsity_threshold(b, layer);
     struct value n = b_rms_norm(b, x, "input_layernorm.weight", eps, false), low = laurel(b, n, g);
     n = gemma_shared_attention(b, n, &g->sharing, &g->full, &g->sliding, layer);
     x = b_add(b, x, b_rms_norm(b, n, "post_attention_layernorm.weight", eps, false));
@@ -133,6 +110,7 @@ void build_gemma3n(struct builder *b) {
     if (g.n_streams > 16 || g.active >= g.n_streams)
         builder_fail(b, ERROR_FORMAT, "%s: %u AltUp streams, stream %u active", c->path, g.n_streams, g.active);
     g.full = decoder_attention(b, &g.d, 1e6);
+    config_ignore(c, "query_pre_attn_scalar"); /* some files carry it; the norms of q and k take its place */
     g.full.scale = 1;
     g.full.qk_norm = QK_NORM_HEAD;
     g.full.value_norm = true;

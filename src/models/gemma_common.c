@@ -72,3 +72,25 @@ void gemma_head(struct builder *b, struct value x, const struct decoder *d, cons
     x = decoder_logits(b, x, d, embedding, "lm_head", true);
     if (cap != 0) b->graph->logits = b_softcap(b, x, (float)cap);
 }
+
+/* The value that a share p of a normal distribution lies below (Newton's method on the error function). */
+static double normal_quantile(double p) {
+    double x = 0;
+    for (int i = 0; i < 60; i++) {
+        double value = 0.5 * erfc(-x / sqrt(2)), density = exp(-0.5 * x * x) / sqrt(6.283185307179586);
+        double step = (value - p) / density;
+        x -= step > 1 ? 1 : step < -1 ? -1 : step;
+    }
+    return x;
+}
+
+double gemma_sparsity_threshold(struct builder *b, uint32_t layer) {
+    const struct json *pattern = config_get(b->config, "activation_sparsity_pattern");
+    double p = json_is_array(pattern) ? json_number(json_at(pattern, layer), NAN) : json_number(pattern, 0);
+    if (!(p >= 0 && p < 1))
+        builder_fail(b, ERROR_FORMAT, "%s: activation_sparsity_pattern has no share below 1 for layer %u",
+                     b->config->path, layer);
+    if (b->failed || p == 0) return 0;
+    double threshold = normal_quantile(p);
+    return threshold == 0 ? 1e-30 : threshold;
+}

@@ -32,6 +32,9 @@ struct value gemma_layer_inputs(struct builder *b, struct value x, const struct 
 struct value gemma_apply_input(struct builder *b, struct value x, const struct gemma_inputs *inputs, struct value all,
                                uint32_t layer, enum unary activation);
 
+/* What the gate of a sparse layer must exceed, in standard deviations above its mean; 0 where the layer is dense. */
+double gemma_sparsity_threshold(struct builder *b, uint32_t layer);
+
 /* ---- Gemma 4 ---- */
 
 struct gemma4 {
