@@ -160,6 +160,59 @@ static void check_real(const char *shared, const char *folder) {
     arena_free(&arena);
 }
 
+/* ---- long texts ---- */
+
+/* SHA-256 of the ids as little-endian 32-bit numbers, in hexadecimal; 64 characters. */
+static bool hash_ids(const struct token_list *list, char hash[65]) {
+    char folder[4000], command[4200];
+    bool ok = folder_make_temporary(folder, sizeof folder);
+    snprintf(command, sizeof command, "%s/ids", folder);
+    ok = ok && file_write_atomic(command, list->ids, list->count * sizeof *list->ids, NULL);
+    snprintf(command, sizeof command, "sha256sum '%s/ids'", folder);
+    FILE *pipe = ok ? popen(command, "r") : NULL;
+    ok = pipe && fread(hash, 1, 64, pipe) == 64;
+    hash[64] = '\0';
+    if (pipe) pclose(pipe);
+    folder_remove(folder);
+    return ok;
+}
+
+static void check_long(const char *shared, const char *real, const char *which, const struct json_member *entry) {
+    char path[4300], hash[65];
+    struct arena arena = {0};
+    struct token_list list = {0};
+    struct vector_file file;
+    const char *name = arena_copy(&arena, entry->key, entry->key_length);
+    const struct json *expected = json_get(&entry->value, which);
+    snprintf(path, sizeof path, "%s/data/tokenizer-vectors/speed/%s-1mb.txt.xz", shared, which);
+    bool has_text = text_read(&file, path);
+    struct tokenizer *t = tokenizer_open(path_join(&arena, real, name), NULL);
+    unsigned flags = strncmp(name, "tiktoken-", 9) ? 0 : TOKENIZE_PLAIN;
+    bool ok = has_text && t && tokenizer_encode(t, file.text, file.length, flags, &list, NULL) &&
+              json_integer(json_get(expected, "tokens"), -1) == (int64_t)list.count && hash_ids(&list, hash) &&
+              json_string_is(json_get(expected, "sha256_ids_u32le"), hash);
+    tap_ok(ok, "%s_encodes_a_megabyte_of_%s_text", name, which);
+    tokenizer_close(t);
+    token_list_free(&list);
+    vectors_free(&file);
+    arena_free(&arena);
+}
+
+static void check_long_texts(const char *shared, const char *real) {
+    struct arena arena = {0};
+    size_t length;
+    const char *path = arena_printf(&arena, "%s/data/tokenizer-vectors/speed/ids.json", shared);
+    char *text = file_read(path, 1 << 20, &length, NULL);
+    const struct json *root = text ? json_parse(&arena, text, length, JSON_STRICT, 16, NULL) : NULL;
+    tap_ok(json_is_object(root) && root->count > 5, "the_hashes_of_long_texts_are_there");
+    for (size_t i = 0; json_is_object(root) && i < root->count; i++) {
+        check_long(shared, real, "english", &root->members[i]);
+        check_long(shared, real, "mixed", &root->members[i]);
+    }
+    free(text);
+    arena_free(&arena);
+}
+
 int main(int argc, char **argv) {
     wanted = argv + 1;
     n_wanted = argc - 1;
@@ -170,6 +223,7 @@ int main(int argc, char **argv) {
         char vectors[4096];
         snprintf(vectors, sizeof vectors, "%s/data/tokenizer-vectors", shared);
         check_real(shared, real);
+        if (is_wanted("long")) check_long_texts(shared, real);
         if (is_wanted("tables")) compare_unicode_tables(vectors, synthetic, real);
     } else {
         tap_skip("real_tokenizers_equal_the_reference", SHARED_ABSENT);

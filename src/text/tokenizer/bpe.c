@@ -33,9 +33,7 @@ static void find_byte_ids(struct bpe *bpe) {
     }
 }
 
-bool bpe_prepare(struct bpe *bpe, struct mx_error *err) {
-    bpe->can_cut = !bpe->prefix_length && !bpe->suffix_length;
-    find_byte_ids(bpe);
+static bool find_characters(struct bpe *bpe, struct mx_error *err) {
     if (bpe->works_on_bytes) return true;
     bpe->characters = characters_create();
     if (!bpe->characters) return error_memory(err, "vocabulary");
@@ -51,9 +49,16 @@ bool bpe_prepare(struct bpe *bpe, struct mx_error *err) {
     return true;
 }
 
-bool bpe_add_merge(struct bpe *bpe, uint32_t left, uint32_t right, uint32_t rank, uint32_t result,
-                   struct mx_error *err) {
-    return merges_add(&bpe->merges, left, right, rank, result, err);
+bool bpe_prepare(struct bpe *bpe, size_t n_merges, struct mx_error *err) {
+    size_t n_bits = 1u << 16;
+    bpe->can_cut = !bpe->prefix_length && !bpe->suffix_length;
+    find_byte_ids(bpe);
+    while (!bpe->works_on_bytes && n_bits < 8 * n_merges && n_bits < 1u << 22) n_bits *= 2;
+    free(bpe->joints);
+    bpe->joint_mask = (uint32_t)n_bits - 1;
+    bpe->joints = calloc(n_bits / 64, sizeof *bpe->joints);
+    return (bpe->joints || error_memory(err, "merges")) && merges_reserve(&bpe->merges, n_merges, err) &&
+           find_characters(bpe, err);
 }
 
 /* Bit of a pair of characters (or bytes) in the set of joints. */
@@ -88,31 +93,25 @@ static bool last_symbol(const struct bpe *bpe, const struct vocab_token *token, 
     return first_symbol(bpe, &last, symbol);
 }
 
-/* Collects the pairs of characters that merges join. Where a merge's parts are not what they seem (byte tokens as text,
- * symbols of no text) pieces are not cut. */
-bool bpe_finish(struct bpe *bpe, struct mx_error *err) {
-    if (!bpe->can_cut) return true;
-    size_t n_bits = 1u << 16;
-    while (!bpe->works_on_bytes && n_bits < 8 * bpe->merges.count && n_bits < 1u << 22) n_bits *= 2;
-    bpe->joint_mask = (uint32_t)n_bits - 1;
-    bpe->joints = calloc(n_bits / 64, sizeof *bpe->joints);
-    if (!bpe->joints) return error_memory(err, "merges");
-    for (size_t i = 0; i < bpe->merges.n_slots && bpe->can_cut; i++) {
-        const struct merge *merge = &bpe->merges.table[i];
-        if (merge->pair == UINT64_MAX) continue;
-        const struct vocab_token *left = vocab_token(bpe->vocab, (uint32_t)(merge->pair >> 32));
-        const struct vocab_token *right = vocab_token(bpe->vocab, (uint32_t)merge->pair);
-        const struct vocab_token *result = vocab_token(bpe->vocab, merge->result);
-        uint32_t a, b;
-        if (!left || !right || !result || !last_symbol(bpe, left, &a) || !first_symbol(bpe, right, &b) ||
-            (bpe->byte_fallback && (is_byte_token(left) || is_byte_token(right) || is_byte_token(result)))) {
-            bpe->can_cut = false;
-            break;
-        }
-        uint32_t bit = joint_of(bpe, a, b);
-        bpe->joints[bit >> 6] |= (uint64_t)1 << (bit & 63);
+/* Notes the characters that a merge joins. Where its parts are not what they seem (byte tokens as text, symbols of no
+ * text) pieces are not cut. */
+static void note_joint(struct bpe *bpe, uint32_t left_id, uint32_t right_id, uint32_t result_id) {
+    const struct vocab_token *left = vocab_token(bpe->vocab, left_id), *right = vocab_token(bpe->vocab, right_id);
+    const struct vocab_token *result = vocab_token(bpe->vocab, result_id);
+    uint32_t a, b;
+    if (!left || !right || !result || !last_symbol(bpe, left, &a) || !first_symbol(bpe, right, &b) ||
+        (bpe->byte_fallback && (is_byte_token(left) || is_byte_token(right) || is_byte_token(result)))) {
+        bpe->can_cut = false;
+        return;
     }
-    return true;
+    uint32_t bit = joint_of(bpe, a, b);
+    bpe->joints[bit >> 6] |= (uint64_t)1 << (bit & 63);
+}
+
+bool bpe_add_merge(struct bpe *bpe, uint32_t left, uint32_t right, uint32_t rank, uint32_t result,
+                   struct mx_error *err) {
+    if (bpe->can_cut) note_joint(bpe, left, right, result);
+    return merges_add(&bpe->merges, left, right, rank, result, err);
 }
 
 void bpe_free(struct bpe *bpe) {

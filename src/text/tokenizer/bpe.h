@@ -16,7 +16,7 @@
 
 struct character_pages;
 
-/* Filled in by the owner up to unk_id; the rest is made by bpe_prepare and bpe_finish. */
+/* Filled in by the owner up to unk_id; the rest is made by bpe_prepare and bpe_add_merge. */
 struct bpe {
     const struct vocab *vocab; /* borrowed; the owner's must not move */
     struct merges merges;
@@ -36,12 +36,11 @@ struct bpe {
     bool can_cut;
 };
 
-/* After vocab and the flags are set: fills byte_ids and characters. */
-bool bpe_prepare(struct bpe *bpe, struct mx_error *err);
-/* Then one call for each merge, in any order, and bpe_finish. */
+/* After vocab and the flags are set; n_merges is about how many will follow. May be called again with other flags. */
+bool bpe_prepare(struct bpe *bpe, size_t n_merges, struct mx_error *err);
+/* Then one call for each merge, in any order. */
 bool bpe_add_merge(struct bpe *bpe, uint32_t left, uint32_t right, uint32_t rank, uint32_t result,
                    struct mx_error *err);
-bool bpe_finish(struct bpe *bpe, struct mx_error *err);
 void bpe_free(struct bpe *bpe);
 
 struct bpe_scratch {

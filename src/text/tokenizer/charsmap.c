@@ -32,6 +32,11 @@ bool charsmap_load(struct charsmap *map, const unsigned char *bytes, size_t leng
     memcpy(map->units, bytes + 4, trie_bytes);
     memcpy(map->strings, bytes + 4 + trie_bytes, map->strings_bytes);
     map->strings[map->strings_bytes] = '\0';
+    for (unsigned i = 0; i < 128; i++) {
+        char text = (char)i;
+        size_t used;
+        map->maps_byte[i] = charsmap_find(map, &text, 1, false, &used) != NULL;
+    }
     return true;
 }
 

@@ -18,6 +18,7 @@ struct charsmap {
     size_t n_units;
     char *strings;
     size_t strings_bytes;
+    bool maps_byte[128]; /* an ASCII character alone is a key */
 };
 
 /* Copies the table. An empty table is an error. */

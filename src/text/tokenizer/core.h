@@ -77,17 +77,11 @@ tokenizer_loader tokenizer_load_pair;   /* vocab.json, with merges.txt beside it
 tokenizer_loader tokenizer_load_words;  /* vocab.txt */
 tokenizer_loader tokenizer_load_greedy; /* rwkv_vocab_*.txt */
 
-/* Parts of tokenizer.json that other loaders use: all but the model and the added tokens; model.vocab; one merge. */
+/* Parts of tokenizer.json that other loaders use: all but the model and the added tokens; model.vocab. */
 bool tokenizer_load_parts(struct tokenizer *t, const struct json *root, struct mx_error *err);
 bool tokenizer_load_vocab(struct tokenizer *t, const struct json *vocab, struct mx_error *err);
-struct merge_text {
-    const char *left, *right;
-    size_t left_length, right_length;
-};
-bool tokenizer_add_merge(struct tokenizer *t, const struct merge_text *merge, uint32_t rank, struct buffer *joined,
-                         struct mx_error *err);
 /* Decides whether the model may work on bytes; after its vocabulary and flags, before its merges. */
-bool tokenizer_prepare_bpe(struct tokenizer *t, struct mx_error *err);
+bool tokenizer_prepare_bpe(struct tokenizer *t, size_t n_merges, struct mx_error *err);
 
 /* Adds special tokens with given ids: of an object {"text": id, ...}, or one. */
 bool tokenizer_add_list(struct tokenizer *t, const struct json *list, struct mx_error *err);

@@ -156,12 +156,31 @@ static void decompose(struct former *f, uint32_t c) {
     }
 }
 
+/* ASCII characters stay as they are, and nothing before them changes any more; only the last of a run may still compose
+ * with what follows. Copies the run at `start` but for that, and returns where to go on. */
+static size_t copy_ascii(struct former *f, size_t start) {
+    const struct aligned *from = f->rewrite.from;
+    size_t end = start;
+    while (end < from->length && (unsigned char)from->text[end] < 0x80) end++;
+    if (end < from->length) end--;
+    if (end < start + 4) return start;
+    flush_pending(f);
+    if (f->has_composee) put(f, f->composee);
+    f->has_composee = false;
+    put_held(f);
+    aligned_copy(f->rewrite.to, from, start, end);
+    f->rewrite.at += end - start;
+    return end;
+}
+
 bool form_apply(enum form form, struct aligned *to, const struct aligned *from, struct origin before) {
     struct former f = {.composes = form == FORM_NFC || form == FORM_NFKC,
                        .is_compatible = form == FORM_NFKC || form == FORM_NFKD};
     rewrite_begin(&f.rewrite, to, from, 0, from->length, before);
     for (size_t i = 0; i < from->length && !f.failed;) {
         uint32_t c;
+        if ((unsigned char)from->text[i] < 0x80) i = copy_ascii(&f, i);
+        if (i >= from->length) break;
         i += utf8_decode(from->text + i, from->length - i, &c);
         decompose(&f, c);
     }

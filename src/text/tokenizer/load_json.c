@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* tokenizer.json, the format of the Hugging Face library. */
 #include "text/tokenizer/core.h"
+#include "text/tokenizer/merge_batch.h"
 
 #include "base/file.h"
 #include "base/json.h"
@@ -57,48 +58,27 @@ static bool read_merge(const struct json *json, struct merge_text *merge, struct
     return true;
 }
 
-bool tokenizer_add_merge(struct tokenizer *t, const struct merge_text *merge, uint32_t rank, struct buffer *joined,
-                         struct mx_error *err) {
-    uint32_t left, right, result;
-    size_t skip = t->bpe.prefix_length;
-    if (!vocab_find(&t->vocab, merge->left, merge->left_length, &left) ||
-        !vocab_find(&t->vocab, merge->right, merge->right_length, &right) || merge->right_length < skip)
-        return error_set(err, ERROR_FORMAT, "merge %u: '%.*s' or '%.*s' is not in the vocabulary", rank,
-                         (int)(merge->left_length & 0xff), merge->left, (int)(merge->right_length & 0xff),
-                         merge->right);
-    buffer_clear(joined);
-    buffer_append(joined, merge->left, merge->left_length);
-    buffer_append(joined, merge->right + skip, merge->right_length - skip);
-    if (joined->failed) return error_memory(err, "merges");
-    if (!vocab_find(&t->vocab, joined->data, joined->length, &result))
-        return error_set(err, ERROR_FORMAT, "merge %u: '%.*s' is not in the vocabulary", rank,
-                         (int)(joined->length & 0xff), joined->data);
-    return bpe_add_merge(&t->bpe, left, right, rank, result, err);
-}
-
 static bool load_merges(struct tokenizer *t, const struct json *merges, struct mx_error *err) {
     if (!json_is_array(merges))
         return error_set(err, ERROR_FORMAT, "model.merges is %s, not an array", json_type_name(merges));
-    if (!merges_reserve(&t->bpe.merges, merges->count, err)) return false;
-    struct buffer joined = {0};
+    struct merge_batch batch = {.t = t};
     bool ok = true;
     for (size_t i = 0; i < merges->count && ok; i++) {
         struct merge_text merge = {0};
-        ok = read_merge(&merges->items[i], &merge, err) && tokenizer_add_merge(t, &merge, (uint32_t)i, &joined, err);
+        ok = read_merge(&merges->items[i], &merge, err) && merge_batch_add(&batch, &merge, err);
     }
-    buffer_free(&joined);
-    return ok;
+    return merge_batch_finish(&batch, ok, err);
 }
 
-bool tokenizer_prepare_bpe(struct tokenizer *t, struct mx_error *err) {
+bool tokenizer_prepare_bpe(struct tokenizer *t, size_t n_merges, struct mx_error *err) {
     struct bpe *bpe = &t->bpe;
     /* Where the pre-tokenizer ends in ByteLevel and every byte has its token, pieces may stay bytes. */
     bpe->works_on_bytes =
         pretokenizer_ends_in_bytelevel(&t->pretokenizer) && !bpe->prefix_length && !bpe->suffix_length;
-    if (!bpe_prepare(bpe, err)) return false;
+    if (!bpe_prepare(bpe, n_merges, err)) return false;
     if (bpe->works_on_bytes && !bpe->has_all_bytes) {
         bpe->works_on_bytes = false;
-        if (!bpe_prepare(bpe, err)) return false;
+        if (!bpe_prepare(bpe, n_merges, err)) return false;
     }
     t->pretokenizer.keeps_bytes = bpe->works_on_bytes;
     return true;
@@ -116,7 +96,8 @@ static bool load_bpe(struct tokenizer *t, const struct json *model, struct mx_er
     if (!copy_optional(t, json_get(model, "continuing_subword_prefix"), &bpe->prefix, &bpe->prefix_length, err) ||
         !copy_optional(t, json_get(model, "end_of_word_suffix"), &bpe->suffix, &bpe->suffix_length, err))
         return false;
-    return tokenizer_prepare_bpe(t, err) && load_merges(t, json_get(model, "merges"), err) && bpe_finish(bpe, err);
+    const struct json *merges = json_get(model, "merges");
+    return tokenizer_prepare_bpe(t, json_is_array(merges) ? merges->count : 0, err) && load_merges(t, merges, err);
 }
 
 /* ---- Unigram ---- */

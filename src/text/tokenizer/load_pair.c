@@ -4,6 +4,7 @@
  * What surrounds the model is not in these files. It is known from the tokenizer's class (tokenizer_config.json), the
  * model's type (config.json), or tokens that give the family away; it is written here as tokenizer.json would have it. */
 #include "text/tokenizer/core.h"
+#include "text/tokenizer/merge_batch.h"
 
 #include "base/file.h"
 
@@ -128,8 +129,7 @@ static bool surround(struct tokenizer *t, const char *type, const char *first, c
 /* ---- vocab.json and merges.txt ---- */
 
 static bool read_merges(struct tokenizer *t, const char *text, size_t size, struct mx_error *err) {
-    struct buffer joined = {0};
-    uint32_t rank = 0;
+    struct merge_batch batch = {.t = t};
     bool ok = true;
     for (size_t at = 0; at < size && ok;) {
         const char *line = text + at, *newline = memchr(line, '\n', size - at);
@@ -139,14 +139,19 @@ static bool read_merges(struct tokenizer *t, const char *text, size_t size, stru
         if (!length || (length >= 8 && !memcmp(line, "#version", 8))) continue;
         const char *space = memchr(line, ' ', length);
         if (!space || memchr(space + 1, ' ', length - (size_t)(space + 1 - line))) {
-            ok = error_set(err, ERROR_FORMAT, "merge %u is not two tokens", rank);
+            ok = error_set(err, ERROR_FORMAT, "merge %u is not two tokens", batch.rank + (uint32_t)batch.count);
             break;
         }
         const struct merge_text merge = {line, space + 1, (size_t)(space - line), length - (size_t)(space + 1 - line)};
-        ok = tokenizer_add_merge(t, &merge, rank++, &joined, err);
+        ok = merge_batch_add(&batch, &merge, err);
     }
-    buffer_free(&joined);
-    return ok;
+    return merge_batch_finish(&batch, ok, err);
+}
+
+static size_t count_lines(const char *text, size_t size) {
+    size_t n = 0;
+    for (size_t i = 0; i < size; i++) n += text[i] == '\n';
+    return n;
 }
 
 static bool load_merges(struct tokenizer *t, const struct tokenizer_folder *folder, struct mx_error *err) {
@@ -155,9 +160,10 @@ static bool load_merges(struct tokenizer *t, const struct tokenizer_folder *fold
     if (!path) return error_memory(err, "path");
     if (!file_exists(path)) return error_set(err, ERROR_IO, "there is no merges.txt beside it");
     char *text = file_read(path, MAX_FILE_BYTES, &size, err);
-    bool ok = text && (read_merges(t, text, size, err) || error_prefix(err, "merges.txt"));
+    bool ok = text && tokenizer_prepare_bpe(t, count_lines(text, size), err) &&
+              (read_merges(t, text, size, err) || error_prefix(err, "merges.txt"));
     free(text);
-    return ok && bpe_finish(&t->bpe, err);
+    return ok;
 }
 
 bool tokenizer_load_pair(struct tokenizer *t, const struct tokenizer_folder *folder, const char *path,
@@ -178,7 +184,7 @@ bool tokenizer_load_pair(struct tokenizer *t, const struct tokenizer_folder *fol
     bpe->suffix = family->suffix;
     bpe->suffix_length = family->suffix ? strlen(family->suffix) : 0;
     if (family->suffix) bpe->has_unk = vocab_find(&t->vocab, "<|endoftext|>", 13, &bpe->unk_id);
-    return load_parts(t, family->parts, err) && tokenizer_prepare_bpe(t, err) && load_merges(t, folder, err) &&
+    return load_parts(t, family->parts, err) && load_merges(t, folder, err) &&
            (!family->first || surround(t, "RobertaProcessing", family->first, family->last, err)) &&
            (json_get(folder->config, "added_tokens_decoder") ? true : add_specials(t, family->specials, err)) &&
            tokenizer_add_configured(t, folder, err) && tokenizer_finish_added(t, err);

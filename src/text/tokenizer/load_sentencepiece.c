@@ -240,7 +240,7 @@ static bool build_bpe(struct loading *l) {
     bpe->byte_fallback = l->sp->byte_fallback;
     bpe->fuse_unk = bpe->has_unk = true;
     bpe->unk_id = (uint32_t)l->sp->unk_id;
-    if (!bpe_prepare(bpe, l->err)) return false;
+    if (!bpe_prepare(bpe, 2 * l->n_pieces, l->err)) return false;
     if (bpe->byte_fallback && !bpe->has_all_bytes)
         return error_set(l->err, ERROR_FORMAT, "the model falls back to bytes, but lacks some of them");
     struct ranked *ranked = array_alloc(l->n_pieces, sizeof *ranked);
@@ -251,20 +251,20 @@ static bool build_bpe(struct loading *l) {
             ranked[n++] = (struct ranked){l->scores[id], id};
     }
     if (n) qsort(ranked, n, sizeof *ranked, compare_ranked);
-    bool ok = merges_reserve(&bpe->merges, 2 * n, l->err);
+    bool ok = true;
     for (size_t i = 0; i < n && ok; i++) {
         if (i && ranked[i].score != ranked[i - 1].score) rank++;
         ok = add_merges(l, ranked[i].id, rank);
     }
     free(ranked);
-    return ok && bpe_finish(bpe, l->err);
+    return ok;
 }
 
 /* Character and word models only look pieces up; bytes are found where BPE keeps them. */
 static bool build_lookup(struct loading *l) {
     l->t->kind = MODEL_WORDLEVEL;
     l->t->bpe.vocab = &l->t->vocab;
-    if (!bpe_prepare(&l->t->bpe, l->err)) return false;
+    if (!bpe_prepare(&l->t->bpe, 0, l->err)) return false;
     if (l->sp->byte_fallback && !l->t->bpe.has_all_bytes)
         return error_set(l->err, ERROR_FORMAT, "the model falls back to bytes, but lacks some of them");
     return true;

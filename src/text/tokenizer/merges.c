@@ -56,6 +56,10 @@ bool merges_add(struct merges *merges, uint32_t left, uint32_t right, uint32_t r
     return true;
 }
 
+void merges_prefetch(const struct merges *merges, uint32_t left, uint32_t right) {
+    if (merges->n_slots) __builtin_prefetch(&merges->table[slot_of(merges, (uint64_t)left << 32 | right)]);
+}
+
 const struct merge *merges_find(const struct merges *merges, uint32_t left, uint32_t right) {
     if (!merges->count) return NULL;
     const struct merge *slot = find_slot(merges, (uint64_t)left << 32 | right);

@@ -29,6 +29,8 @@ bool merges_reserve(struct merges *merges, size_t n, struct mx_error *err);
 /* A pair that is there already gets the new rank and result. */
 bool merges_add(struct merges *merges, uint32_t left, uint32_t right, uint32_t rank, uint32_t result,
                 struct mx_error *err);
+/* A hint that the pair will be added or looked up. */
+void merges_prefetch(const struct merges *merges, uint32_t left, uint32_t right);
 /* NULL = the two do not merge. */
 const struct merge *merges_find(const struct merges *merges, uint32_t left, uint32_t right);
 void merges_free(struct merges *merges);

@@ -103,11 +103,28 @@ static enum fate judge_nmt(uint32_t c) {
 
 static bool apply_nmt(struct job *job) { return sift(job, judge_nmt), true; }
 
+/* Copies the run of ASCII at `at` in lower case, and returns its end. */
+static size_t lower_ascii(struct rewrite *rewrite, size_t at) {
+    const struct aligned *from = rewrite->from;
+    struct aligned *to = rewrite->to;
+    size_t end = at, first = to->length;
+    while (end < from->length && (unsigned char)from->text[end] < 0x80) end++;
+    aligned_copy(to, from, at, end);
+    for (size_t i = first; i < to->length; i++)
+        if (to->text[i] >= 'A' && to->text[i] <= 'Z') to->text[i] = (char)(to->text[i] + 32);
+    rewrite->at += end - at;
+    return end;
+}
+
 static bool apply_lowercase(struct job *job) {
     struct rewrite rewrite;
     begin(job, &rewrite);
     for (size_t i = 0; i < job->from->length;) {
         uint32_t c, lower[2];
+        if ((unsigned char)job->from->text[i] < 0x80) {
+            i = lower_ascii(&rewrite, i);
+            continue;
+        }
         i += utf8_decode(job->from->text + i, job->from->length - i, &c);
         size_t n = unicode_lower(c, lower);
         for (size_t k = 0; k < n; k++) rewrite_put(&rewrite, lower[k], k > 0);
@@ -345,6 +362,7 @@ static bool load_precompiled(struct normalizer_step *step, const struct json *js
 struct precompiled {
     struct rewrite rewrite;
     bool has_last;
+    bool is_shifted; /* characters dropped at the very start count for nothing: what follows takes their places */
     uint32_t last;
     long change;
 };
@@ -368,7 +386,11 @@ static void exchange(struct precompiled *p, const char *with, size_t n) {
         i += utf8_decode(with + i, valid - i, &c);
         put_next(p, c, count >= n);
     }
-    if (count < n && p->has_last) p->change -= (long)(n - count);
+    if (count >= n) return;
+    if (p->has_last)
+        p->change -= (long)(n - count);
+    else
+        p->is_shifted = true;
 }
 
 /* The end of the grapheme that begins at `at`. */
@@ -386,11 +408,29 @@ static size_t grapheme_end(const struct aligned *text, size_t at) {
     return at;
 }
 
+/* Copies the run of ASCII at `at` that the table leaves alone, but for its last character, which may belong together
+ * with what follows. Returns where to go on. */
+static size_t copy_unmapped(struct precompiled *p, const struct charsmap *map, size_t at) {
+    const struct aligned *from = p->rewrite.from;
+    size_t end = at;
+    while (end < from->length && (unsigned char)from->text[end] < 0x80 && from->text[end] != '\r' &&
+           !map->maps_byte[(unsigned char)from->text[end]])
+        end++;
+    if (end < at + 4 || p->is_shifted) return at;
+    flush_last(p);
+    p->has_last = false;
+    aligned_copy(p->rewrite.to, from, at, end - 2);
+    p->rewrite.at += end - 2 - at;
+    put_next(p, (unsigned char)from->text[end - 2], 0);
+    return end - 1;
+}
+
 static bool apply_precompiled(struct job *job) {
     const struct aligned *from = job->from;
     struct precompiled p = {0};
     begin(job, &p.rewrite);
     for (size_t i = 0; i < from->length;) {
+        i = copy_unmapped(&p, &job->step->charsmap, i);
         size_t end = grapheme_end(from, i), used;
         const char *with =
             end - i < 6 ? charsmap_find(&job->step->charsmap, from->text + i, end - i, false, &used) : NULL;

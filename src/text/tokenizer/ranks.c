@@ -46,13 +46,13 @@ bool ranks_build(struct bpe *bpe, const struct vocab *vocab, struct mx_error *er
     struct bpe_scratch scratch = {0};
     bpe->vocab = vocab;
     bpe->works_on_bytes = bpe->texts_are_bytes = bpe->ignore_merges = true;
-    if (!bpe_prepare(bpe, err)) return false;
+    if (!bpe_prepare(bpe, vocab->n_texts, err)) return false;
     if (!bpe->has_all_bytes) return error_set(err, ERROR_FORMAT, "some of the 256 bytes have no token");
-    bool ok = merges_reserve(&bpe->merges, vocab->n_texts, err);
+    bool ok = true;
     for (uint32_t id = 0; id < vocab->size && ok; id++) {
         const struct vocab_token *token = vocab_token(vocab, id);
         if (token) ok = add_token(bpe, &scratch, token, id, err);
     }
     bpe_scratch_free(&scratch);
-    return ok && bpe_finish(bpe, err);
+    return ok;
 }

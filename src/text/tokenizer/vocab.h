@@ -50,10 +50,19 @@ static inline const struct vocab_token *vocab_token(const struct vocab *vocab, u
 }
 void vocab_free(struct vocab *vocab);
 
-/* For many look-ups at once: the hash, and a hint to fetch the slot that it leads to. */
+/* For many look-ups at once: the hash, and hints to fetch what a look-up will read: the slot, the token that the slot
+ * names (once the slot is there), and the token's text (once the token is). */
 uint32_t vocab_hash(const struct vocab *vocab, const char *text, size_t length);
-static inline void vocab_prefetch(const struct vocab *vocab, uint32_t hash) {
+static inline void vocab_prefetch_slot(const struct vocab *vocab, uint32_t hash) {
     __builtin_prefetch(&vocab->slots[hash & (vocab->n_slots - 1)]);
+}
+static inline void vocab_prefetch_token(const struct vocab *vocab, uint32_t hash) {
+    uint32_t id = vocab->slots[hash & (vocab->n_slots - 1)].id;
+    if (id != VOCAB_NONE) __builtin_prefetch(&vocab->tokens[id]);
+}
+static inline void vocab_prefetch_text(const struct vocab *vocab, uint32_t hash) {
+    uint32_t id = vocab->slots[hash & (vocab->n_slots - 1)].id;
+    if (id != VOCAB_NONE) __builtin_prefetch(vocab->tokens[id].text);
 }
 bool vocab_find_hashed(const struct vocab *vocab, const char *text, size_t length, uint32_t hash, uint32_t *id);
 

@@ -34,18 +34,10 @@ static bool next_row(char **at, char **first, char **second) {
 }
 
 static char *read_table(const char *vectors, const char *name) {
-    char command[4600];
-    snprintf(command, sizeof command, "xz -dc '%s/unicode/%s.tsv.xz'", vectors, name);
-    FILE *pipe = popen(command, "r");
-    struct buffer text = {0};
-    size_t n = 1;
-    while (pipe && n && buffer_reserve(&text, 1 << 16)) {
-        n = fread(text.data + text.length, 1, 1 << 16, pipe);
-        text.length += n;
-        text.data[text.length] = '\0';
-    }
-    if (pipe) pclose(pipe);
-    return buffer_take(&text);
+    char path[4600];
+    struct vector_file file;
+    snprintf(path, sizeof path, "%s/unicode/%s.tsv.xz", vectors, name);
+    return text_read(&file, path) ? file.text : NULL;
 }
 
 /* ---- normalizers ---- */

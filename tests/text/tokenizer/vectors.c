@@ -32,13 +32,19 @@ static char *read_compressed(const char *path, size_t *length) {
     return NULL;
 }
 
-bool vectors_read(struct vector_file *file, const char *path) {
-    size_t length, n = strlen(path), room = 1;
+bool text_read(struct vector_file *file, const char *path) {
+    size_t n = strlen(path);
     *file = (struct vector_file){0};
     if (!file_exists(path)) return false;
-    file->text = n > 3 && !strcmp(path + n - 3, ".xz") ? read_compressed(path, &length)
-                                                       : file_read(path, (size_t)1 << 30, &length, NULL);
-    if (!file->text) return false;
+    file->text = n > 3 && !strcmp(path + n - 3, ".xz") ? read_compressed(path, &file->length)
+                                                       : file_read(path, (size_t)1 << 30, &file->length, NULL);
+    return file->text != NULL;
+}
+
+bool vectors_read(struct vector_file *file, const char *path) {
+    size_t length, room = 1;
+    if (!text_read(file, path)) return false;
+    length = file->length;
     for (size_t i = 0; i < length; i++) room += file->text[i] == '\n';
     file->lines = calloc(room, sizeof *file->lines);
     for (char *line = file->text, *end; file->lines && line < file->text + length; line = end + 1) {

@@ -14,10 +14,13 @@
 struct vector_file {
     struct arena arena;
     char *text;
+    size_t length;
     const struct json **lines;
     size_t n_lines;
 };
 
+/* The text of a file (plain or .xz) alone. */
+bool text_read(struct vector_file *file, const char *path);
 bool vectors_read(struct vector_file *file, const char *path);
 void vectors_free(struct vector_file *file);
 
