@@ -3,6 +3,7 @@
 
 #include "base/half.h"
 #include "base/memory.h"
+#include "format/awq.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -82,7 +83,17 @@ const struct tensor *weights_find(struct weights *w, const char *scope, const ch
 }
 
 bool weights_has(struct weights *w, const char *scope, const char *names, bool fallback) {
-    return w->checkpoint ? weights_find(w, scope, names) != NULL : fallback;
+    char name[MAX_NAME];
+    if (!w->checkpoint) return fallback;
+    if (weights_find(w, scope, names)) return true;
+    /* "X.weight" is there in another form */
+    for (int i = 0; w->is_awq && full_name(scope, names, i, "", name); i++) {
+        size_t n = strlen(name), m = strlen(".weight");
+        if (n <= m || n + 8 > sizeof name || strcmp(name + n - m, ".weight") != 0) continue;
+        memcpy(name + n - m, ".qweight", sizeof ".qweight");
+        if (find_wrapped(w, name)) return true;
+    }
+    return false;
 }
 
 /* ---- what the config says about formats ---- */
@@ -109,6 +120,26 @@ static bool read_quantization(const struct json *object, struct quantization fal
     return false;
 }
 
+static bool is_awq_gemm(const struct json *q) {
+    const struct json *version = json_get(q, "version");
+    bool is_gemm = json_is_null(version) || json_string_is(version, "gemm") || json_string_is(version, "GEMM");
+    return is_gemm && json_integer(json_get(q, "bits"), 4) == 4 && json_bool(json_get(q, "zero_point"), true);
+}
+
+/* A quantisation of others: its name and bits, for the message that refuses it. */
+static bool note_foreign(struct weights *w, const struct json *q, const struct json *method, struct mx_error *err) {
+    const struct json *group = json_get(json_get(q, "config_groups"), "group_0");
+    int64_t bits = json_integer(json_get(q, "bits"), json_integer(json_get(json_get(group, "weights"), "num_bits"), 0));
+    if (!bits && json_bool(json_get(q, "load_in_4bit"), false)) bits = 4;
+    if (!bits && json_bool(json_get(q, "load_in_8bit"), false)) bits = 8;
+    w->foreign_bits = bits > 0 && bits <= 32 ? (uint32_t)bits : 0;
+    const struct json *version = json_get(q, "version");
+    w->foreign_method = json_is_string(version) ? arena_printf(&w->arena, "%.*s %.*s", (int)method->count,
+                                                               method->string, (int)version->count, version->string)
+                                                : json_string_copy(&w->arena, method);
+    return w->foreign_method || error_memory(err, w->config->path);
+}
+
 static bool read_config(struct weights *w, struct mx_error *err) {
     const struct json *q = config_get(w->config, "quantization");
     const char *dtype = config_string_or(w->config, "torch_dtype", "bfloat16");
@@ -128,9 +159,11 @@ static bool read_config(struct weights *w, struct mx_error *err) {
         w->quantization = (struct quantization){WEIGHT_MXFP4, 32};
         return true;
     }
-    if (json_is_string(method))
-        return error_set(err, ERROR_UNSUPPORTED, "%s: quantization method '%.*s' is not supported", w->config->path,
-                         (int)method->count, method->string);
+    if (json_string_is(method, "awq") && is_awq_gemm(q)) {
+        w->is_awq = true;
+        return read_quantization(q, (struct quantization){0}, &w->quantization);
+    }
+    if (json_is_string(method)) return note_foreign(w, q, method, err);
     if (!json_get(q, "bits") && !json_get(q, "mode")) return true;
     return read_quantization(q, (struct quantization){0}, &w->quantization) ||
            error_set(err, ERROR_UNSUPPORTED, "%s: quantization of %lld bits, group %lld is not supported",
@@ -205,6 +238,7 @@ static void count_bytes(struct weight *weight) {
 /* The tensors of one module. */
 struct module {
     const struct tensor *codes, *scales, *biases;
+    bool is_awq; /* qweight, scales and qzeros, to be repacked */
 };
 
 /* MXFP4 as released checkpoints have it: module_blocks U8 [.., rows, groups, 16] is the same bytes as U32 [.., rows, words];
@@ -228,12 +262,26 @@ static bool find_blocks(struct weights *w, const char *module, struct module *fo
     return true;
 }
 
+static bool find_awq(struct weights *w, const char *module, struct module *found) {
+    static const char *const parts[] = {"qweight", "scales", "qzeros"};
+    const struct tensor *tensors[3];
+    char name[MAX_NAME + 32];
+    for (size_t i = 0; i < 3; i++) {
+        snprintf(name, sizeof name, "%s.%s", module, parts[i]);
+        if (!(tensors[i] = find_wrapped(w, name))) return false;
+    }
+    *found = (struct module){tensors[0], tensors[1], tensors[2], true};
+    return true;
+}
+
 /* Looks for module.weight with its scales, in any of the conventions; a stacked tensor may also lack ".weight". */
 static bool find_module(struct weights *w, const char *module, struct module *found) {
     char name[MAX_NAME + 32];
     static const char *const scale_names[] = {".scales", ".weight_scale_inv", ".weight_scale"};
     snprintf(name, sizeof name, "%s.weight", module);
+    found->is_awq = false;
     found->codes = find_wrapped(w, name);
+    if (!found->codes && w->is_awq && find_awq(w, module, found)) return true;
     if (!found->codes) {
         found->codes = find_wrapped(w, module);
         found->scales = found->biases = NULL;
@@ -296,7 +344,13 @@ static bool bind_matrix(struct weights *w, struct matrix *m, const char *module,
                         struct mx_error *err) {
     struct quantization hint = module_quantization(w, module);
     uint32_t tensor_rows = rows->tensor_rows ? rows->tensor_rows : n_rows;
-    if (!matrix_from_tensors(m, found->codes, found->scales, found->biases, tensor_rows, n_cols, expert, &hint, err))
+    struct awq_tensors repacked;
+    struct module usable = *found;
+    if (found->is_awq) {
+        if (!awq_repack(&w->arena, found->codes, found->biases, found->scales, &repacked, err)) return false;
+        usable = (struct module){&repacked.codes, &repacked.scales, &repacked.biases, false};
+    }
+    if (!matrix_from_tensors(m, usable.codes, usable.scales, usable.biases, tensor_rows, n_cols, expert, &hint, err))
         return false;
     select_rows(m, rows, n_rows);
     if (m->format == WEIGHT_TERNARY && w->inverts_ternary) m->tensor_scale = 1.0f / m->tensor_scale;
@@ -350,7 +404,7 @@ static void plan_matrix(struct weights *w, struct matrix *m, const char *module,
         [DTYPE_F32] = WEIGHT_F32, [DTYPE_F16] = WEIGHT_F16, [DTYPE_BF16] = WEIGHT_BF16};
     struct quantization q = module_quantization(w, module);
     bool is_e4m3 = q.group && q.format == WEIGHT_E4M3;
-    if (is_e4m3 && (strstr(module, "embed") || strstr(module, "head"))) q.group = 0;
+    if ((is_e4m3 || w->is_awq) && (strstr(module, "embed") || strstr(module, "head"))) q.group = 0;
     if (!q.group || (!is_e4m3 && n_cols % q.group != 0)) {
         matrix_shape_only(m, plain[w->plain_dtype], 0, w->plain_dtype, n_rows, n_cols);
         return;

@@ -5,6 +5,7 @@
 #include "models/family.h"
 
 #include <ctype.h>
+#include <stdio.h>
 
 const struct family families[] = {
     /* name         model_type values                    build              made of */
@@ -170,11 +171,34 @@ static bool build(struct graph *graph, struct config *config, const struct famil
     return false;
 }
 
+/* Refuses a quantisation that is not read, with the model's size. */
+static bool refuse_foreign(struct graph *graph, struct config *config, const struct family *family,
+                           const struct checkpoint *checkpoint, struct mx_error *err) {
+    char size[80] = "";
+    graph->weights.checkpoint = NULL;
+    if (!build(graph, config, family, err)) return false;
+    uint64_t n = 0;
+    for (size_t i = 0; i < graph->weights.n; i++) {
+        const struct weight *w = graph->weights.list[i];
+        if (!w->is_repeat) n += (uint64_t)w->n_rows * w->n_cols * (w->n_experts ? w->n_experts : 1);
+    }
+    double bytes = (double)n * graph->weights.foreign_bits / 8;
+    if (checkpoint)
+        snprintf(size, sizeof size, ", %.2f GiB in its files", (double)checkpoint_bytes(checkpoint) / 0x1p30);
+    else if (bytes > 0)
+        snprintf(size, sizeof size, ", about %.2f GiB at %u bits", bytes / 0x1p30, graph->weights.foreign_bits);
+    error_set(err, ERROR_UNSUPPORTED, "%s: quantization method '%s' is not supported (%.3f billion parameters%s)",
+              config->path, graph->weights.foreign_method, (double)n / 1e9, size);
+    graph_free(graph);
+    return false;
+}
+
 bool model_build(struct graph *graph, struct config *config, const struct checkpoint *checkpoint,
                  struct mx_error *err) {
     *graph = (struct graph){0};
     const struct family *family = choose_family(config, err);
     if (!family || !weights_init(&graph->weights, checkpoint, config, err)) return false;
+    if (graph->weights.foreign_method) return refuse_foreign(graph, config, family, checkpoint, err);
     return build(graph, config, family, err);
 }
 

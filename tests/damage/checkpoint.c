@@ -269,7 +269,7 @@ static const struct {
     {"unknown activation", unknown_activation, "'sine'", false},
     {"a switch that is not implemented", unknown_switch, "'clip_qkv' changes the network", false},
     {"layer types too few", short_layer_types, "layer_types has no type for layer 1", false},
-    {"foreign quantisation", foreign_quantization, "'gptq' is not supported", false},
+    {"foreign quantisation", foreign_quantization, "'gptq' is not supported (", false},
     {"bits that no format has", odd_bits, "7 bits", false},
     {"broken generation config", generation_broken, "generation_config.json", false},
 };
