@@ -3,6 +3,7 @@
 
 #include "base/buffer.h"
 
+#include <errno.h>
 #include <histedit.h>
 #include <locale.h>
 #include <signal.h>
@@ -112,7 +113,9 @@ static const char *edit_line(struct line_input *in) {
     int n = 0;
     HistEvent event;
     in->was_interrupted = false;
+    el_set(in->editor, EL_PREP_TERM, 1); /* libedit itself does it only after the prompt is shown */
     const char *line = el_gets(in->editor, &n);
+    if (!line && n < 0 && errno == EINTR) in->was_interrupted = true; /* a signal from elsewhere */
     if (in->was_interrupted || !line || n <= 0) return NULL;
     if (n > 1) history(in->history, &event, H_ENTER, line);
     free(in->line);
