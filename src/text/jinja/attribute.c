@@ -191,7 +191,7 @@ static int64_t clamp(int64_t i, int64_t n, bool is_backwards) {
 }
 
 bool jinja_slice_indices(struct jinja_run *run, struct jv start, struct jv stop, struct jv step, int64_t n,
-                         int64_t *first, int64_t *count, int64_t *stride) {
+                         int64_t *first, int64_t *end, int64_t *count, int64_t *stride) {
     int64_t from, to;
     if (!slice_part(run, step, 1, stride)) return false;
     if (!*stride) return jinja_raise(run, JINJA_VALUE, "slice step cannot be zero");
@@ -203,6 +203,7 @@ bool jinja_slice_indices(struct jinja_run *run, struct jv start, struct jv stop,
     from = clamp(from, n, back);
     to = stop.type == JV_NONE && back ? -1 : clamp(to, n, back);
     *first = from;
+    *end = to;
     if (back)
         *count = to < from ? (from - to - 1) / -*stride + 1 : 0;
     else
@@ -215,7 +216,7 @@ static bool slice_text(struct jinja_run *run, struct jv object, int64_t first, i
     struct jinja_text *text = object.text;
     bool is_bytes = object.type == JV_BYTES, ok = true;
     if (stride == 1 || !count) {
-        size_t from = is_bytes ? (size_t)first : jinja_text_offset(text, (size_t)(count ? first : 0));
+        size_t from = !count ? 0 : is_bytes ? (size_t)first : jinja_text_offset(text, (size_t)first);
         size_t to = !count     ? from
                     : is_bytes ? (size_t)(first + count)
                                : jinja_text_offset(text, (size_t)(first + count));
@@ -249,7 +250,7 @@ static bool slice_list(struct jinja_run *run, struct jv object, int64_t first, i
                        struct jv *result) {
     struct jinja_list *list;
     if (stride == 1) {
-        list = jinja_list_of(run, object.list->items + (count ? first : 0), (size_t)count);
+        list = jinja_list_of(run, count ? object.list->items + first : NULL, (size_t)count);
     } else {
         list = jinja_list_new(run, (size_t)count);
         for (int64_t i = 0; i < count && list; i++)
@@ -259,14 +260,15 @@ static bool slice_list(struct jinja_run *run, struct jv object, int64_t first, i
     return list != NULL;
 }
 
-static bool slice_range(struct jinja_run *run, const struct jinja_range *range, int64_t first, int64_t count,
-                        int64_t stride, struct jv *result) {
+/* end: index of the stop, which the new range shows in its repr. */
+static bool slice_range(struct jinja_run *run, const struct jinja_range *range, int64_t first, int64_t end,
+                        int64_t count, int64_t stride, struct jv *result) {
     struct jinja_range *part = jinja_alloc(run, 1, sizeof *part);
     if (!part) return false;
     *part = (struct jinja_range){.start = range->start + first * range->step, .n = count};
     if (__builtin_mul_overflow(range->step, stride, &part->step) ||
-        __builtin_mul_overflow(part->step, count, &part->stop) ||
-        __builtin_add_overflow(part->stop, part->start, &part->stop))
+        __builtin_mul_overflow(range->step, end, &part->stop) ||
+        __builtin_add_overflow(part->stop, range->start, &part->stop))
         return jinja_raise(run, JINJA_LIMIT, "a range is too large");
     *result = jv_object(JV_RANGE, part);
     return true;
@@ -274,16 +276,16 @@ static bool slice_range(struct jinja_run *run, const struct jinja_range *range, 
 
 bool jinja_getslice(struct jinja_run *run, struct jv object, struct jv start, struct jv stop, struct jv step,
                     struct jv *result) {
-    int64_t n, first, count, stride;
+    int64_t n, first, end, count, stride;
     bool has_length;
     if (object.type == JV_UNDEFINED) return jinja_fail_undefined(run, object.undefined);
     if (object.type == JV_DICT) return jinja_raise(run, JINJA_TYPE, "unhashable type: 'slice'");
     if (object.type < JV_STRING || object.type > JV_RANGE || object.type == JV_VIEW)
         return jinja_raise(run, JINJA_TYPE, "'%s' object is not subscriptable", jinja_type_name(object));
     if (!jinja_length(run, object, &n, &has_length) ||
-        !jinja_slice_indices(run, start, stop, step, n, &first, &count, &stride))
+        !jinja_slice_indices(run, start, stop, step, n, &first, &end, &count, &stride))
         return false;
     if (jv_is_sequence(object)) return slice_list(run, object, first, count, stride, result);
-    if (object.type == JV_RANGE) return slice_range(run, object.range, first, count, stride, result);
+    if (object.type == JV_RANGE) return slice_range(run, object.range, first, end, count, stride, result);
     return slice_text(run, object, first, count, stride, result);
 }

@@ -21,6 +21,6 @@ bool jinja_getslice(struct jinja_run *run, struct jv object, struct jv start, st
                     struct jv *result);
 /* The range of indices that a slice takes from n items; *step is not 0. */
 bool jinja_slice_indices(struct jinja_run *run, struct jv start, struct jv stop, struct jv step, int64_t n,
-                         int64_t *first, int64_t *count, int64_t *stride);
+                         int64_t *first, int64_t *end, int64_t *count, int64_t *stride);
 
 #endif

@@ -306,7 +306,7 @@ static bool step_slice(struct jinja_run *run, struct jinja_iterator *it, struct 
     int64_t from = b->offset + b->at * each;
     if (b->at < longer) b->offset++;
     int64_t to = b->offset + (b->at + 1) * each;
-    struct jinja_list *part = jinja_list_of(run, b->list->items + from, (size_t)(to - from));
+    struct jinja_list *part = jinja_list_of(run, n ? b->list->items + from : NULL, (size_t)(to - from));
     if (!part || (!jinja_is_absent(b->fill) && b->at >= longer && !jinja_list_append(run, part, b->fill))) return false;
     b->at++;
     *item = jv_list(part);
