@@ -20,8 +20,11 @@ static enum grammar_verdict verdict_of(struct grammar *grammar, const char *text
 }
 
 static struct grammar *grammar_of_line(const struct options *options, const struct json *line, struct mx_error *err) {
-    const struct json *gbnf = json_get(line, "gbnf"), *regex = json_get(line, "regex");
-    (void)options;
+    const struct json *gbnf = json_get(line, "gbnf"), *regex = json_get(line, "regex"),
+                      *schema = json_get(line, "schema");
+    unsigned flags = options_flag(options, OPT_FORMATS) ? SCHEMA_FORMATS : 0;
+    if (json_is_string(schema)) return grammar_from_schema(schema->string, schema->count, flags, err);
+    if (schema) return grammar_from_schema_value(schema, flags, err);
     if (json_is_string(gbnf)) return grammar_from_gbnf(gbnf->string, gbnf->count, err);
     if (json_is_string(regex)) return grammar_from_regex(regex->string, regex->count, err);
     error_set(err, ERROR_FORMAT, "expected {\"schema\" or \"gbnf\" or \"regex\", \"text\"}");
@@ -43,17 +46,29 @@ static bool check_line(void *context, const struct json *line, struct json_write
 
 static struct grammar *grammar_of_options(const struct options *options, struct mx_error *err) {
     const char *gbnf = options_text(options, OPT_GBNF), *regex = options_text(options, OPT_CHECK_REGEX);
-    if (!gbnf + !regex != 1) {
+    const char *schema = options_text(options, OPT_CHECK_SCHEMA), *file = schema ? schema : gbnf;
+    if (!gbnf + !regex + !schema != 2) {
         error_set(err, ERROR_USAGE, "give one of --json-schema, --gbnf and --regex");
         return NULL;
     }
     if (regex) return grammar_from_regex(regex, strlen(regex), err);
     size_t length;
-    char *text = file_read(gbnf, GRAMMAR_MAX_BYTES, &length, err);
-    struct grammar *grammar = text ? grammar_from_gbnf(text, length, err) : NULL;
-    if (text && !grammar) error_prefix(err, "%s", gbnf);
+    char *text = file_read(file, GRAMMAR_MAX_BYTES, &length, err);
+    unsigned flags = options_flag(options, OPT_FORMATS) ? SCHEMA_FORMATS : 0;
+    struct grammar *grammar = NULL;
+    if (text) grammar = schema ? grammar_from_schema(text, length, flags, err) : grammar_from_gbnf(text, length, err);
+    if (text && !grammar) error_prefix(err, "%s", file);
     free(text);
     return grammar;
+}
+
+/* A JSON text may have white space around it, which a model is not made to write. */
+static void trim(const char **text, size_t *length) {
+    while (*length && strchr(" \t\r\n", (*text)[*length - 1])) --*length;
+    while (*length && strchr(" \t\r\n", **text)) {
+        ++*text;
+        --*length;
+    }
 }
 
 static bool check_input(const struct options *options, struct mx_error *err) {
@@ -63,7 +78,10 @@ static bool check_input(const struct options *options, struct mx_error *err) {
     bool ok = true;
     if (options_flag(options, OPT_CHECK)) {
         ok = read_standard_input(&text, err);
-        enum grammar_verdict verdict = ok ? verdict_of(grammar, text.data, text.length, err) : GRAMMAR_REJECT;
+        const char *content = text.data;
+        size_t length = text.length;
+        if (ok && options_is_set(options, OPT_CHECK_SCHEMA)) trim(&content, &length);
+        enum grammar_verdict verdict = ok ? verdict_of(grammar, content, length, err) : GRAMMAR_REJECT;
         ok = ok && !err->code;
         if (ok) ok = buffer_printf(&out, "%s\n", grammar_verdict_name(verdict)) || error_memory(err, "output");
         if (ok) ok = !command_print(&out) || error_set(err, ERROR_IO, "standard output cannot be written");

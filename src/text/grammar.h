@@ -26,6 +26,17 @@ struct grammar *grammar_from_gbnf(const char *text, size_t length, struct mx_err
 struct grammar *grammar_from_regex(const char *text, size_t length, struct mx_error *err);
 /* One of n texts, exactly. */
 struct grammar *grammar_from_choices(const char *const *choices, size_t n, struct mx_error *err);
+/* Any JSON object. */
+struct grammar *grammar_from_json_object(struct mx_error *err);
+
+enum {
+    SCHEMA_FORMATS = 1, /* "format" restricts strings; JSON Schema takes it as a remark otherwise */
+};
+
+/* The JSON texts of the values that satisfy a JSON Schema (draft 4 to 2020-12; docs/constrained-output.md tells what is
+ * supported). A keyword that would change which values are valid and is not supported is an error that names it. */
+struct grammar *grammar_from_schema(const char *text, size_t length, unsigned flags, struct mx_error *err);
+struct grammar *grammar_from_schema_value(const struct json *schema, unsigned flags, struct mx_error *err);
 
 void grammar_destroy(struct grammar *grammar);
 

@@ -16,9 +16,13 @@ int main(void) {
     const char *shared = shared_folder();
     test_own_cases();
     test_limits();
-    if (shared)
+    test_own_schemas();
+    test_schema_limits();
+    if (shared) {
         test_published_cases(shared);
-    else
+        test_published_schemas(shared);
+    } else {
         tap_skip("published cases", SHARED_ABSENT);
+    }
     return tap_done();
 }

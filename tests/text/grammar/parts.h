@@ -10,5 +10,8 @@ enum grammar_verdict verdict_on(struct grammar *grammar, const char *text, size_
 void test_own_cases(void);
 void test_limits(void);
 void test_published_cases(const char *shared);
+void test_own_schemas(void);
+void test_schema_limits(void);
+void test_published_schemas(const char *shared);
 
 #endif
