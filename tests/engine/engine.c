@@ -270,7 +270,8 @@ static void run_model(const char *name) {
 }
 
 int main(void) {
-    static const char *const cases[] = {"llama-q4", "gemma3-text-q4", "qwen3_next-q4", "mamba2-q4", "llama-dynamic-bf16"};
+    static const char *const cases[] = {"llama-q4", "gemma3-text-q4", "qwen3_next-q4", "mamba2-q4", "llama-dynamic-bf16",
+                                        "kimi_linear-q4", "gemma4-e2b-q4", "rwkv7-q4", "recurrent_gemma-q4"};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         char source[4096];
         struct mx_error err = {0};

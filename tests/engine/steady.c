@@ -99,7 +99,8 @@ static long heap_calls(const char *folder, enum precision precision, struct mx_e
 
 int main(void) {
     static const char *const cases[] = {"llama-q4",  "llama-bf16",  "llama-mxfp8",   "gemma3-text-q4", "mixtral-q4",
-                                        "mamba2-q4", "qwen3-q4", "qwen3_next-q4", "hf-llama-fp8-tied"};
+                                        "mamba2-q4", "qwen3-q4", "qwen3_next-q4", "hf-llama-fp8-tied",
+                                        "kimi_linear-q4", "gemma3n-q4", "rwkv7-q4", "recurrent_gemma-q4", "jamba-q4"};
     if (IS_SANITIZED) {
         tap_skip("decode steps allocate nothing", "the sanitizer has the allocator");
         return tap_done();

@@ -279,6 +279,10 @@ struct value block_delta_net(struct builder *b, struct value x, const struct del
 
 enum { CHANNEL_UNIT = 64 }; /* channels of one unit of channel-wise ops */
 
+/* Sizes from a file, before they are multiplied: channels of a mixer, values of its state for each channel, taps. An error
+ * where they are not credible. */
+bool block_check_mixer(struct builder *b, uint64_t channels, uint64_t state_dim, uint64_t taps);
+
 /* Causal convolution of every channel of x; its history becomes part of the state. bias may be NULL. */
 struct value block_conv(struct builder *b, struct value x, const struct weight *weight, const struct weight *bias,
                         uint32_t taps, bool silu);

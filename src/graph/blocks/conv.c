@@ -7,6 +7,15 @@
 
 static float minus_exp(float x) { return (float)-exp((double)x); }
 
+bool block_check_mixer(struct builder *b, uint64_t channels, uint64_t state_dim, uint64_t taps) {
+    if (b->failed) return false;
+    if (channels > 0 && channels <= 1 << 20 && state_dim <= 1024 && taps >= 2 && taps <= 64) return true;
+    builder_fail(
+        b, ERROR_FORMAT, "%s: a mixer of %llu channels with %llu state values each and %llu taps is not credible",
+        b->config->path, (unsigned long long)channels, (unsigned long long)state_dim, (unsigned long long)taps);
+    return false;
+}
+
 const struct weight *block_decay_rate(struct builder *b, const char *name, uint32_t n) {
     const struct weight *a = b_vector(b, name, n);
     b_transform(b, a, minus_exp);
@@ -51,8 +60,6 @@ struct value block_previous(struct builder *b, struct value x) {
 
 struct value block_conv(struct builder *b, struct value x, const struct weight *weight, const struct weight *bias,
                         uint32_t taps, bool silu) {
-    if (!b->failed && (taps < 2 || taps > 64))
-        builder_fail(b, ERROR_FORMAT, "%s: a convolution of %u taps", b->config->path, taps);
     struct op op = {.kind = OP_CONV, .in = {x}};
     op.head.heads =
         (struct head_params){.n_units = (x.width + CHANNEL_UNIT - 1) / CHANNEL_UNIT, .is_channelwise = true};
@@ -71,6 +78,7 @@ struct value block_conv(struct builder *b, struct value x, const struct weight *
 
 struct value block_short_conv(struct builder *b, struct value x, const struct short_conv_spec *s, const char *module) {
     uint32_t n = x.width;
+    if (!block_check_mixer(b, n, 1, s->taps)) return value_none();
     const char *in_proj = block_name(b, module, "in_proj"), *out_proj = block_name(b, module, "out_proj");
     const char *conv = block_name(b, module, "conv.weight"), *conv_bias = block_name(b, module, "conv.bias");
     struct value bcx = b_linear(b, x, b_matrix(b, ROLE_RECURRENT, in_proj, 3 * n, n),

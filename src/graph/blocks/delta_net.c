@@ -72,6 +72,9 @@ struct value block_l2_norm(struct builder *b, struct value x, struct head_params
 }
 
 struct value block_delta_net(struct builder *b, struct value x, const struct delta_spec *s, const char *module) {
+    if (!block_check_mixer(b, (uint64_t)s->n_key_heads * s->key_dim, s->value_dim, s->conv_taps) ||
+        !block_check_mixer(b, (uint64_t)s->n_value_heads * s->value_dim, s->key_dim, s->conv_taps))
+        return value_none();
     if (!b->failed && (s->n_value_heads % s->n_key_heads || s->conv_taps < 2))
         builder_fail(b, ERROR_FORMAT, "%s: %u value heads are not a multiple of %u key heads, or %u taps are too few",
                      b->config->path, s->n_value_heads, s->n_key_heads, s->conv_taps);
@@ -135,6 +138,7 @@ struct value block_channel_delta(struct builder *b, struct value x, const struct
                                  const char *module) {
     static const char *const names[6] = {"q_proj", "k_proj", "v_proj", "f_a_proj", "g_a_proj", "b_proj"};
     uint32_t n = s->n_heads, d = s->head_dim, width = n * d;
+    if (!block_check_mixer(b, (uint64_t)n * d, d, s->conv_taps)) return value_none();
     const uint32_t n_rows[6] = {width, width, width, d, d, n};
     struct matmul_part parts[6];
     for (int i = 0; i < 6; i++)
@@ -143,7 +147,6 @@ struct value block_channel_delta(struct builder *b, struct value x, const struct
             .is_exact = i == 3 || i == 5};
     struct value all = b_matmul(b, x, parts, 6);
     struct delta_spec shape = {n, n, d, d, s->conv_taps, 0, 0};
-    if (!b->failed && s->conv_taps < 2) builder_fail(b, ERROR_FORMAT, "%s: too few taps", b->config->path);
     if (b->failed) return value_none();
     struct value qkv = delta_conv(b, value_columns(all, 0, 3 * width), &shape, module);
     struct head_params heads = {n, 1, d, false};

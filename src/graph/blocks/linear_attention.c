@@ -34,6 +34,10 @@ static struct value prepare(struct builder *b, struct value x, const struct line
 struct value block_linear_attention(struct builder *b, struct value x, const struct linear_attention_spec *s,
                                     const char *module) {
     uint32_t width = s->n_heads * s->head_dim;
+    if (!block_check_mixer(b, (uint64_t)s->n_heads * s->head_dim, s->head_dim, 2)) return value_none();
+    if (s->norm_groups && width % s->norm_groups)
+        builder_fail(b, ERROR_FORMAT, "%s: %u channels in %u groups", b->config->path, width, s->norm_groups);
+    if (b->failed) return value_none();
     struct value all = project(b, x, s, module), qkv = value_columns(all, 0, 3 * width);
     if (s->has_qkv_activation) qkv = b_unary(b, s->qkv_activation, qkv);
     struct value q = value_columns(qkv, 0, width), k = value_columns(qkv, width, width);

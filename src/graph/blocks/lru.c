@@ -24,6 +24,7 @@ static float log_decay(float x) { return (float)(-8 * (x > 30 ? (double)x : log1
 
 struct value block_lru(struct builder *b, struct value x, const struct lru_spec *s, const char *module) {
     uint32_t width = s->width;
+    if (!block_check_mixer(b, width, 1, s->conv_taps)) return value_none();
     if (!b->failed && width % s->n_heads)
         builder_fail(b, ERROR_FORMAT, "%s: a recurrence of %u channels in %u blocks", b->config->path, width,
                      s->n_heads);

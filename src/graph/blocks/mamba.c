@@ -15,6 +15,8 @@ static struct value parameter_norm(struct builder *b, struct value x, const stru
 
 struct value block_mamba1(struct builder *b, struct value x, const struct mamba1_spec *s, const char *module) {
     uint32_t inner = s->inner_size, rank = s->dt_rank, n = s->state_dim;
+    if (!block_check_mixer(b, inner, n, s->conv_taps) || !block_check_mixer(b, rank, 1, s->conv_taps))
+        return value_none();
     const char *in_proj = block_name(b, module, "in_proj"), *out_proj = block_name(b, module, "out_proj");
     const char *dt_proj = block_name(b, module, "dt_proj"), *conv_bias = block_name(b, module, "conv1d.bias");
     struct value xz = b_linear(b, x, b_matrix(b, ROLE_RECURRENT, in_proj, 2 * inner, x.width),
@@ -75,6 +77,9 @@ static struct value gated_norm(struct builder *b, struct value y, struct value g
 }
 
 struct value block_mamba2(struct builder *b, struct value x, const struct mamba2_spec *s, const char *module) {
+    if (!block_check_mixer(b, (uint64_t)s->n_heads * s->head_dim, s->state_dim, s->conv_taps) ||
+        !block_check_mixer(b, (uint64_t)s->n_groups * s->state_dim, s->state_dim, s->conv_taps))
+        return value_none();
     uint32_t inner = s->n_heads * s->head_dim, bc = s->n_groups * s->state_dim, conv = inner + 2 * bc;
     uint32_t all = inner + conv + s->n_heads, n_groups = s->n_groups ? s->n_groups : 1;
     if (!b->failed && (s->n_heads % n_groups || inner % (s->norm_groups ? s->norm_groups : 1)))
@@ -125,6 +130,7 @@ struct value block_mamba2(struct builder *b, struct value x, const struct mamba2
 struct value block_mamba_bottleneck(struct builder *b, struct value x, const struct mamba_bottleneck_spec *s,
                                     const char *module) {
     uint32_t n = s->n_heads, d = s->head_dim, inner = n * d, state = s->state_dim, rank = s->dt_rank;
+    if (!block_check_mixer(b, (uint64_t)n * d, state, s->conv_taps)) return value_none();
     const char *in_proj = block_name(b, module, "in_proj");
     struct matrix_source z_rows = {in_proj, {2 * inner, 0, d, 2 * d}}, x_rows = {in_proj, {2 * inner, d, d, 2 * d}};
     struct matmul_part parts[2] = {{.weight = b_matrix_from(b, ROLE_RECURRENT, &z_rows, 1, inner, x.width)},
