@@ -15,6 +15,7 @@
 static bool write_text(struct answer *a, const char *text, size_t length) {
     if (!length) return true;
     progress_end(&a->progress);
+    a->has_text = true;
     a->ends_with_newline = text[length - 1] == '\n';
     if (fwrite(text, 1, length, stdout) == length && fflush(stdout) == 0) return true;
     return error_set(&a->error, ERROR_IO, "cannot write the text: %s", strerror(errno));
@@ -26,20 +27,14 @@ static bool set_dim(struct answer *a, bool dim) {
     return fputs(dim ? DIM : NORMAL, stdout) >= 0;
 }
 
-/* Events of the reply parser. Calls are shown as the model's own JSON would be: name and arguments. */
+/* Events of the reply parser; there are no calls where no tools are offered. */
 static bool on_reply(void *context, const struct reply_event *event) {
     struct answer *a = context;
-    switch (event->kind) {
-    case REPLY_CONTENT: return set_dim(a, false) && write_text(a, event->text, event->length);
-    case REPLY_REASONING:
-        if (!a->shows_reasoning) progress_set(&a->progress, "thinking", a->n_generated, 0);
-        return !a->shows_reasoning || (set_dim(a, true) && write_text(a, event->text, event->length));
-    case REPLY_CALL_BEGIN:
-        return set_dim(a, false) && write_text(a, event->text, event->length) && write_text(a, "(", 1);
-    case REPLY_CALL_ARGUMENTS: return write_text(a, event->text, event->length);
-    case REPLY_CALL_END: return write_text(a, ")\n", 2);
-    case REPLY_CALL_CANCEL: return true;
-    }
+    if (event->kind == REPLY_CONTENT) return set_dim(a, false) && write_text(a, event->text, event->length);
+    if (event->kind != REPLY_REASONING) return true;
+    if (a->shows_reasoning) return set_dim(a, true) && write_text(a, event->text, event->length);
+    a->has_hidden = true;
+    progress_set(&a->progress, "thinking", a->n_generated, 0);
     return true;
 }
 
@@ -88,7 +83,10 @@ static bool open_reply(struct answer *a, const struct token_list *prompt, bool i
     struct buffer text = {0};
     size_t tail = prompt->count < 64 ? prompt->count : 64;
     bool ok = tokenizer_decode(s->tokenizer, prompt->ids + prompt->count - tail, tail, false, &text, err);
-    struct reply_options options = {.format = format, .prompt = text.data, .prompt_length = text.length};
+    /* No tools are offered here: what looks like a call is text. */
+    static const struct json no_tools = {.type = JSON_ARRAY};
+    struct reply_options options = {
+        .format = format, .tools = &no_tools, .prompt = text.data, .prompt_length = text.length};
     if (ok) ok = (a->reply = reply_create(&options, on_reply, a, err)) != NULL;
     buffer_free(&text);
     return ok;
@@ -133,6 +131,7 @@ bool answer_run(struct answer *a, struct session *session, const struct options 
     }
     if (!a->error.code) end_text(a);
     progress_end(&a->progress);
+    if (a->has_hidden && !a->has_text) fprintf(stderr, "(nothing but reasoning; --show-reasoning shows it)\n");
     if (a->error.code) *err = a->error;
     return !a->error.code;
 }

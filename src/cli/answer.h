@@ -13,7 +13,8 @@ struct answer {
     struct reply *reply;
     struct stop_string *stops;
     bool shows_reasoning, is_dim, ends_with_newline;
-    struct buffer text; /* the whole answer as decoded, markers included: for the conversation's history */
+    bool has_hidden, has_text; /* reasoning that was not shown; text that was */
+    struct buffer text;        /* the whole answer as decoded, markers included: for the conversation's history */
     uint64_t start_ns, first_token_ns, end_ns;
     size_t n_prompt, n_generated, n_cached;
     bool is_finished;

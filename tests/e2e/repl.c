@@ -199,6 +199,32 @@ static void ctrl_c_stops_the_answer_alone(void) {
     tap_ok(terminal_close(&t) == 0, "an_interrupted_conversation_ends_well");
 }
 
+/* The prompt opens a block of reasoning that the model never closes. */
+static void reasoning_is_hidden_or_dimmed(void) {
+    static const char template[] =
+        "{{ '<|im_start|>user\n' ~ messages[-1].content ~ '<|im_end|>\n<|im_start|>assistant\n<think>\n' }}";
+    const char *hidden[] = {program_path("mlxcel"), "run", "-m", MODEL, "-n", "8", "--chat-template", template, NULL};
+    const char *shown[] = {program_path("mlxcel"), "run", "-m", MODEL, "-n", "8", "--chat-template", template,
+                           "--show-reasoning",     NULL};
+    struct process p;
+    struct terminal t;
+    bool ok = process_start(&p, hidden, NULL, "Hello\n", 6, false);
+    if (ok) process_finish(&p, 60000);
+    ok = ok && p.status == 0 && p.err.data && strstr(p.err.data, "nothing but reasoning");
+    if (!tap_ok(ok && p.out.length < 4, "reasoning_is_hidden")) tap_note("%s%s", p.out.data, p.err.data);
+    process_free(&p);
+    ok = process_start(&p, shown, NULL, "Hello\n", 6, false);
+    if (ok) process_finish(&p, 60000);
+    tap_ok(ok && p.out.length > 10 && !strchr(p.out.data, '\033'), "reasoning_is_shown_plainly_on_a_pipe");
+    process_free(&p);
+    ok = terminal_open(&t, shown) && expect(&t, ">>> ", 30);
+    type(&t, "Hello\r");
+    ok = ok && expect(&t, "\033[2m", 30) && expect(&t, "\033[0m", 30) && expect(&t, ">>> ", 30);
+    check(&t, ok, "reasoning_is_dimmed_on_a_terminal");
+    type(&t, "\x04");
+    tap_ok(terminal_close(&t) == 0, "and_the_conversation_ends");
+}
+
 /* ---- pipes ---- */
 
 static void run_with(struct process *p, const char *const *argv, const char *input) {
@@ -345,6 +371,7 @@ int main(void) {
     messages_are_answered();
     keys_do_what_they_should();
     ctrl_c_stops_the_answer_alone();
+    reasoning_is_hidden_or_dimmed();
     pipes_are_read();
     char *tokenizer = file_read(MODEL "/tokenizer.json", 64 << 20, &length, &err);
     if (tap_ok(tokenizer != NULL, "the bundled tokenizer")) {
