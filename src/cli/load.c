@@ -96,3 +96,17 @@ bool parse_ids(const char *text, const char *option, uint32_t **ids, size_t *n, 
     }
     return true;
 }
+
+struct diffusion_options load_diffusion_options(const struct options *options) {
+    struct diffusion_options d = {.is_full_canvas = options_flag(options, OPT_DIFFUSION_FULL)};
+    if (options_is_set(options, OPT_MAX_DENOISING_STEPS))
+        d.max_steps = (uint32_t)options_integer(options, OPT_MAX_DENOISING_STEPS);
+    if (options_is_set(options, OPT_DIFFUSION_SAMPLER))
+        d.by_confidence = !strcmp(options_text(options, OPT_DIFFUSION_SAMPLER), "confidence-threshold");
+    if (options_is_set(options, OPT_DIFFUSION_THRESHOLD)) d.threshold = options_real(options, OPT_DIFFUSION_THRESHOLD);
+    if (options_is_set(options, OPT_DIFFUSION_MIN))
+        d.min_canvas = (uint32_t)options_integer(options, OPT_DIFFUSION_MIN);
+    if (options_is_set(options, OPT_DIFFUSION_MAX))
+        d.max_canvas = (uint32_t)options_integer(options, OPT_DIFFUSION_MAX);
+    return d;
+}

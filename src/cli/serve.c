@@ -48,6 +48,7 @@ static bool read_models(const struct options *o, struct server_options *s, char 
     s->has_cache = cache != 0 && !options_flag(o, OPT_NO_PROMPT_CACHE);
     s->cache_bytes = cache < 0 ? 0 : (uint64_t)cache << 20;
     s->step_ms = options_real(o, OPT_STEP_MS);
+    s->diffusion = load_diffusion_options(o);
     s->model.max_rows = (uint32_t)options_integer(o, OPT_BATCH_SIZE);
     return load_model_options(o, &s->model, err);
 }

@@ -48,26 +48,12 @@ bool session_open_text(struct session *s, const struct options *options, struct 
     return ok;
 }
 
-static struct diffusion_options diffusion_options(const struct options *options) {
-    struct diffusion_options d = {.is_full_canvas = options_flag(options, OPT_DIFFUSION_FULL)};
-    if (options_is_set(options, OPT_MAX_DENOISING_STEPS))
-        d.max_steps = (uint32_t)options_integer(options, OPT_MAX_DENOISING_STEPS);
-    if (options_is_set(options, OPT_DIFFUSION_SAMPLER))
-        d.by_confidence = !strcmp(options_text(options, OPT_DIFFUSION_SAMPLER), "confidence-threshold");
-    if (options_is_set(options, OPT_DIFFUSION_THRESHOLD)) d.threshold = options_real(options, OPT_DIFFUSION_THRESHOLD);
-    if (options_is_set(options, OPT_DIFFUSION_MIN))
-        d.min_canvas = (uint32_t)options_integer(options, OPT_DIFFUSION_MIN);
-    if (options_is_set(options, OPT_DIFFUSION_MAX))
-        d.max_canvas = (uint32_t)options_integer(options, OPT_DIFFUSION_MAX);
-    return d;
-}
-
 bool session_open_model(struct session *s, const struct options *options, uint32_t max_cells, bool with_cache,
                         struct mx_error *err) {
     struct model_options m = {.max_cells = max_cells, .n_snapshots = with_cache ? 4 : 0};
     if (with_cache) m.n_cache_pages = (max_cells ? max_cells : s->context_length) / PAGE_CELLS;
     struct engine_options e = {.n_tokens = (uint32_t)tokenizer_vocab_size(s->tokenizer),
-                               .diffusion = diffusion_options(options)};
+                               .diffusion = load_diffusion_options(options)};
     if (!load_model_options(options, &m, err)) return false;
     struct progress progress;
     progress_begin(&progress, "loading the model");

@@ -125,6 +125,7 @@ static bool open_engine(struct served *s, struct mx_error *err) {
     }
     if (!model_open(&s->model, s->path, &m, err)) return false;
     struct engine_options e = {.n_tokens = (uint32_t)tokenizer_vocab_size(s->tokenizer),
+                               .diffusion = o->diffusion,
                                .step_ns = (uint64_t)(o->step_ms * 1e6)};
     if (o->has_cache) {
         uint64_t page_bytes = 1;

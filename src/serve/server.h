@@ -35,6 +35,7 @@ struct server_options {
     const char *alias;          /* comma list of names for model_path */
     struct model_options model; /* precision, tier, threads, max_rows */
     uint32_t n_parallel, context;
+    struct diffusion_options diffusion;
     double step_ms;       /* wanted duration of a step while answers are written; 0 = as long as it takes */
     uint64_t kv_budget;   /* bytes of keys, values and state; 0 = from the free memory */
     uint64_t cache_bytes; /* of them, for the prefix cache at most */
