@@ -438,6 +438,21 @@ struct value b_attend(struct builder *b, struct value q, struct head_params head
     return b_head_op(b, op, heads.n_units * heads.heads_per_unit * attend.value_dim);
 }
 
+struct value b_index(struct builder *b, struct value q, struct value weights, struct index_params index) {
+    struct op op = {.kind = OP_INDEX, .in = {q, weights}};
+    op.head.heads.n_units = index.n_choices;
+    op.head.index = index;
+    return b_head_op(b, op, index.n_choices * choice_width(index.top_k));
+}
+
+struct value b_attend_chosen(struct builder *b, struct value q, struct value chosen, struct head_params heads,
+                             struct attend_params attend) {
+    struct op op = {.kind = OP_ATTEND, .in = {q, chosen}};
+    op.head.heads = heads;
+    op.head.attend = attend;
+    return b_head_op(b, op, heads.n_units * heads.heads_per_unit * attend.value_dim);
+}
+
 uint32_t b_state(struct builder *b, uint64_t floats) {
     uint64_t offset = b->graph->state_floats;
     floats = (floats + 15) / 16 * 16;
@@ -472,11 +487,12 @@ const char *op_kind_name(enum op_kind kind) {
         [OP_GATED] = "gated",
         [OP_SOFTCAP] = "softcap",
         [OP_CLIP] = "clip",
+        [OP_SOFTMAX] = "softmax",
         [OP_COPY] = "copy",
         [OP_POSITION] = "position",
         [OP_MIX] = "mix",
-        [OP_SPREAD] = "spread",
         [OP_BLOCK_DOT] = "block_dot",
+        [OP_SPREAD] = "spread",
         [OP_THRESHOLD] = "threshold",
         [OP_MATCH_RMS] = "match_rms",
         [OP_GRID] = "grid",
@@ -494,6 +510,7 @@ const char *op_kind_name(enum op_kind kind) {
         [OP_HEAD_NORM] = "head_norm",
         [OP_ROPE] = "rope",
         [OP_CACHE_WRITE] = "cache_write",
+        [OP_INDEX] = "index",
         [OP_ATTEND] = "attend",
         [OP_CONV] = "conv",
         [OP_MAMBA2] = "mamba2",

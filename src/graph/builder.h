@@ -124,6 +124,11 @@ uint32_t b_cache(struct builder *b, enum cache_policy policy, uint32_t window, u
                  uint32_t value_dim);
 void b_cache_write(struct builder *b, uint32_t cache, struct value keys, struct value values, struct head_params heads);
 struct value b_attend(struct builder *b, struct value q, struct head_params heads, struct attend_params attend);
+/* The choice of blocks that `choose` describes, for queries q and head weights (or none). */
+struct value b_index(struct builder *b, struct value q, struct value weights, struct index_params index);
+/* b_attend over chosen cells. */
+struct value b_attend_chosen(struct builder *b, struct value q, struct value chosen, struct head_params heads,
+                             struct attend_params attend);
 struct value b_head_op(struct builder *b, struct op op, uint32_t out_width);
 
 /* f32s of the state slot; returns their offset. */

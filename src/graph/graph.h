@@ -70,17 +70,18 @@ enum op_kind {
     OP_HEAD_NORM,   /* out = norm of each head of in0 */
     OP_ROPE,        /* out = rotated heads of in0; in1 = rope table */
     OP_CACHE_WRITE, /* in0 = keys, in1 = values into the row's cell */
-    OP_ATTEND,      /* out = attention of the queries in0 over the cache */
-    OP_CONV,        /* out = causal convolution of in0's channels */
-    OP_MAMBA2,      /* out = scan; in0 = x, in1 = B, in2 = C, in3 = dt (raw; missing: 1) */
-    OP_MAMBA1,      /* out = selective scan; in0 = x, in1 = B, in2 = C, in3 = dt */
-    OP_LRU,         /* out = gated linear recurrence; in0 = x, in1 = log of the decay */
-    OP_DPLR,        /* out = recurrence with a diagonal plus rank-one transition; in0 = q, in1 = decay, in2 = a,
+    OP_INDEX, /* out = the blocks of cells whose keys in the cache fit in0 best; in1 = weights of in0's heads or none */
+    OP_ATTEND,     /* out = attention of the queries in0 over the cache, or the cells that in1 (OP_INDEX) names */
+    OP_CONV,       /* out = causal convolution of in0's channels */
+    OP_MAMBA2,     /* out = scan; in0 = x, in1 = B, in2 = C, in3 = dt (raw; missing: 1) */
+    OP_MAMBA1,     /* out = selective scan; in0 = x, in1 = B, in2 = C, in3 = dt */
+    OP_LRU,        /* out = gated linear recurrence; in0 = x, in1 = log of the decay */
+    OP_DPLR,       /* out = recurrence with a diagonal plus rank-one transition; in0 = q, in1 = decay, in2 = a,
                        in3 = b, in4 = k, in5 = v */
-    OP_DELTA,       /* out = gated delta rule; in0 = q, in1 = k, in2 = v, in3 = b, in4 = a (raw) */
-    OP_HEAD_GATED,  /* out = f(in0) * in1, by heads */
-    OP_HEAD_SCALE,  /* out = f(in0) * in1, in0 with one value for each head */
-    OP_HEADS,       /* a chain of the head ops above */
+    OP_DELTA,      /* out = gated delta rule; in0 = q, in1 = k, in2 = v, in3 = b, in4 = a (raw) */
+    OP_HEAD_GATED, /* out = f(in0) * in1, by heads */
+    OP_HEAD_SCALE, /* out = f(in0) * in1, in0 with one value for each head */
+    OP_HEADS,      /* a chain of the head ops above */
     N_OP_KINDS,
 };
 
@@ -145,12 +146,24 @@ struct block_pattern {
     uint32_t size, local, stride; /* size 0 = all cells */
 };
 
+/* A choice of top_k blocks of `block` cells for each of n_choices groups of index heads. A cell's score is the sum of
+ * weight * max(q k, 0) over the group's heads, or, without weights, the product with the one head; a block's score is that
+ * of its best visible cell. The query's own block and the n_local - 1 before it always win; of equal blocks the later
+ * does. The result is, for each choice, a count and that many block numbers, ascending, as u32 bits; the count is
+ * UINT32_MAX where all blocks are chosen. */
+struct index_params {
+    uint32_t cache, key_dim, n_choices, heads_per_choice, top_k, block, n_local;
+};
+
+static inline uint32_t choice_width(uint32_t top_k) { return top_k + 1; }
+
 struct attend_params {
     uint32_t cache; /* index into graph.caches */
     uint32_t key_dim, value_dim;
     float scale, softcap;
     const struct weight *sinks; /* [query heads] or NULL */
     struct block_pattern blocks;
+    uint32_t n_choices, top_k, block; /* of in1; the heads are shared out evenly among the choices */
 };
 
 /* A factor that grows with the position: 1 + beta log(1 + floor((position + offset) / length)). */
@@ -247,6 +260,7 @@ struct op {
                 enum unary unary;
                 struct rope_params rope;
                 struct attend_params attend;
+                struct index_params index;
                 struct conv_params conv;
                 struct mamba2_params mamba2;
                 struct scan_params scan;

@@ -133,6 +133,17 @@ static inline size_t attention_scratch_bytes(uint32_t key_dim, uint32_t value_di
            (size_t)ATTENTION_MAX_QUERIES * ((size_t)key_dim + 2 * (size_t)value_dim + 2 * PAGE_CELLS + 64) * 4;
 }
 
+/* Scores of the 64 cells of a page of index keys [dim][64]: for each head s_h = sum of q_h[d] * k[d], d ascending, by fma
+ * from 0; score = sum over the heads, ascending, of fma(weight_h, max(s_h, 0), score) from 0, or, without weights, s_0. */
+struct index_job {
+    enum kv_format format;
+    uint32_t n_heads, dim;
+    const float *q;       /* [n_heads][dim] */
+    const float *weights; /* [n_heads]; NULL: n_heads is 1 */
+    const void *keys;
+    float *scores; /* [64] */
+};
+
 /* ---- recurrences ---- */
 
 /* Causal depthwise convolution over rows of one sequence, channels [first, end):
@@ -272,6 +283,7 @@ enum kernel_tier { TIER_REF, TIER_AVX2, TIER_AVX512, TIER_NEON, N_TIERS };
     KERNEL(kv_store, void,                                                                                             \
            (enum kv_format format, const float *key, uint32_t key_dim, const float *value, uint32_t value_dim,         \
             uint32_t cell, void *key_page, void *value_page))                                                          \
+    KERNEL(index_scores, void, (const struct index_job *job))                                                          \
     KERNEL(attention, void, (const struct attention_job *job))                                                         \
     KERNEL(conv, void, (const struct conv_job *job))                                                                   \
     KERNEL(mamba2, void, (const struct mamba2_job *job))                                                               \

@@ -79,6 +79,30 @@ void build_deepseek_v3(struct builder *b) {
     latent_build(b, &s, &mla);
 }
 
+static void build_sparse(struct builder *b, bool is_interleaved, double theta) {
+    struct config *c = b->config;
+    struct stack s = stack_usual(b);
+    struct mla_spec mla = mla_from_config(b, &s.d, theta, 128);
+    struct index_spec index = {.n_heads = config_size_or(c, "index_n_heads", 64),
+                               .head_dim = config_size_or(c, "index_head_dim", 128),
+                               .top_k = config_size_or(c, "index_topk", 2048),
+                               .block = 1,
+                               .has_weights = true,
+                               .norm_eps = 1e-6f,
+                               .rope = mla.rope,
+                               .rope_interleaved = is_interleaved};
+    config_ignore(c, "layer_types");
+    mla.index = &index;
+    s.feed_forward = routed_sigmoid;
+    latent_build(b, &s, &mla);
+}
+
+void build_deepseek_v32(struct builder *b) { build_sparse(b, false, 10000); }
+
+void build_glm_moe_dsa(struct builder *b) {
+    build_sparse(b, config_bool_or(b->config, "indexer_rope_interleave", true), 1000000);
+}
+
 void build_glm4_moe_lite(struct builder *b) {
     struct stack s = stack_usual(b);
     struct mla_spec mla = mla_from_config(b, &s.d, 1000000, 128);

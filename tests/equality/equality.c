@@ -122,6 +122,9 @@ static const char *const cases[] = {
     "bailing_moe-q4",
     "hf-cohere2-moe",
     "afmoe-q4",
+    "deepseek_v32-q4",
+    "hf-glm-moe-dsa",
+    "hf-minimax-m3-text",
 };
 
 struct tokens {

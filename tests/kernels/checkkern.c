@@ -45,6 +45,7 @@ static const check_function checks[KERNEL_matmul] = {
     [KERNEL_rope_pairs] = check_rope,
     [KERNEL_rope_angles] = check_rope_angles,
     [KERNEL_kv_store] = check_kv_store,
+    [KERNEL_index_scores] = check_index_scores,
     [KERNEL_attention] = check_attention,
     [KERNEL_conv] = check_conv,
     [KERNEL_mamba2] = check_mamba2,

@@ -26,6 +26,7 @@ static void *map_pool(size_t bytes) {
 struct needs {
     bool has_masks; /* an attention sees a choice of cells */
     uint32_t widest_input, widest_tile, most_experts, most_slots, gated_slots, attention_key, attention_value;
+    bool has_index;
     size_t form_bytes[N_ACTIVATION_FORMS]; /* all rows of the largest input in that form */
     size_t form_row_bytes[N_ACTIVATION_FORMS];
 };
@@ -72,8 +73,12 @@ static void need_op(struct compiled *c, const struct op *op, struct needs *needs
     case OP_ATTEND:
         if (op->head.attend.key_dim > needs->attention_key) needs->attention_key = op->head.attend.key_dim;
         if (op->head.attend.value_dim > needs->attention_value) needs->attention_value = op->head.attend.value_dim;
-        if (op->head.attend.blocks.size) needs->has_masks = true;
+        if (op->head.attend.blocks.size || op->head.attend.n_choices) needs->has_masks = true;
         use_kernel(c, KERNEL_attention);
+        break;
+    case OP_INDEX:
+        needs->has_index = true;
+        use_kernel(c, KERNEL_index_scores);
         break;
     case OP_CACHE_WRITE: use_kernel(c, KERNEL_kv_store); break;
     case OP_ROPE: use_kernel(c, op->head.rope.is_interleaved ? KERNEL_rope_pairs : KERNEL_rope_halves); break;
@@ -123,6 +128,13 @@ static bool make_thread(struct compiled *c, struct thread_scratch *t, const stru
     t->attention = own(c, attention_scratch_bytes(needs->attention_key, needs->attention_value), 1);
     t->key_pages = own(c, c->max_pages, sizeof *t->key_pages);
     t->value_pages = own(c, c->max_pages, sizeof *t->value_pages);
+    if (needs->has_index) {
+        size_t cells = (size_t)c->max_pages * PAGE_CELLS;
+        t->cell_scores = own(c, cells, sizeof *t->cell_scores);
+        t->block_scores = own(c, cells, sizeof *t->block_scores);
+        t->sorted = own(c, cells, sizeof *t->sorted);
+        if (!t->cell_scores || !t->block_scores || !t->sorted) return false;
+    }
     bool ok = t->row && t->matmul && t->tile && t->attention && t->key_pages && t->value_pages;
     if (needs->has_masks && ok)
         ok = (t->masks = own(c, (size_t)ATTENTION_MAX_QUERIES * c->max_pages, sizeof *t->masks)) != NULL;

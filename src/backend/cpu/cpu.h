@@ -25,6 +25,7 @@ struct thread_scratch {
     float *tile;                              /* [max rows][MATMUL_PANEL]: the second half of gated products */
     unsigned char *attention;
     uint64_t *masks; /* [ATTENTION_MAX_QUERIES][most pages]: cells that each query sees; NULL without such attentions */
+    float *cell_scores, *block_scores, *sorted;           /* [cells of most pages]: of a choice of cells */
     const void **key_pages, **value_pages;                /* [most pages of a pool] */
     uint32_t *expert_first;                               /* [experts + 1]: where each expert's entries begin */
     uint32_t *expert_rows, *expert_slots, *x_ids, *y_ids; /* [max rows * top_k] */
@@ -86,6 +87,18 @@ void cpu_normalize(const struct compiled *c, const struct norm_params *norm, con
 /* y = rows [first, first + n) of the matrix times the job's activations; handles runs of rows. */
 void cpu_matmul_rows(const struct compiled *c, const struct matmul_part *part, const struct matrix *matrix,
                      uint32_t first, uint32_t n, struct matmul_job job);
+
+/* Choices of cells (index.c). One choice of one row; out has choice_width(top_k) values. Pages of the choice's cache are
+ * key_pages[cell / 64]. */
+struct choice_job {
+    const struct index_params *params;
+    const float *q, *weights;
+    const void *const *key_pages;
+    uint32_t first_cell, end_cell;
+};
+void cpu_index(const struct compiled *c, const struct choice_job *job, struct thread_scratch *scratch, float *out);
+/* The bits of the chosen cells below end_cell, page by page; false where all are chosen. */
+bool cpu_choice_mask(const float *choice, uint32_t block, uint32_t end_cell, uint64_t *mask);
 
 /* Routing of one row (route.c): logits [n_experts] are overwritten. */
 void cpu_route_row(const struct compiled *c, const struct router_params *router, float *logits, float *out);

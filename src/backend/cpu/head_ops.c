@@ -110,6 +110,43 @@ static void mask_blocks(const struct block_pattern *blocks, uint32_t head, uint3
     }
 }
 
+/* Points key_pages (and value_pages) at a head's pages of the cells first .. end. */
+static void find_pages(const struct compiled *c, const struct cache *cache, const struct unit *u, uint32_t head,
+                       uint32_t first, uint32_t end) {
+    const struct cache_group *group = &c->graph->groups[cache->group];
+    const uint32_t *table = c->step->spans[u->span].page_tables[cache->group];
+    size_t values_at = key_bytes(c, group);
+    for (uint32_t p = first / PAGE_CELLS; p * PAGE_CELLS < end; p++) {
+        const unsigned char *keys = page_head(c, cache, table[p], head);
+        u->scratch->key_pages[p] = keys;
+        u->scratch->value_pages[p] = keys + values_at;
+    }
+}
+
+static void index_cells(const struct compiled *c, const struct op *op, const struct unit *u) {
+    const struct index_params *p = &op->head.index;
+    const struct cache *cache = &c->graph->caches[p->cache];
+    size_t first_head = (size_t)u->unit * p->heads_per_choice;
+    for (uint32_t r = u->first_row; r < u->first_row + u->n_rows; r++) {
+        struct choice_job job = {.params = p, .key_pages = u->scratch->key_pages};
+        visible_cells(c, &c->graph->groups[cache->group], &c->step->spans[u->span], r, &job.first_cell, &job.end_cell);
+        find_pages(c, cache, u, 0, 0, job.end_cell);
+        job.q = value_row(c, op->in[0], r) + first_head * p->key_dim;
+        if (op->in[1].id != NO_VALUE) job.weights = value_row(c, op->in[1], r) + first_head;
+        cpu_index(c, &job, u->scratch, value_row(c, op->out, r) + (size_t)u->unit * choice_width(p->top_k));
+    }
+}
+
+/* The mask of a row's queries, NULL where the row chose all cells. It serves all heads of a unit. */
+static const uint64_t *choice_mask(const struct compiled *c, const struct op *op, const struct unit *u, uint32_t row,
+                                   uint32_t end, uint32_t number) {
+    const struct attend_params *a = &op->head.attend;
+    uint64_t *mask = u->scratch->masks + (size_t)number * c->max_pages;
+    uint32_t choice = u->unit * a->n_choices / op->head.heads.n_units;
+    const float *chosen = value_row(c, op->in[1], row) + (size_t)choice * choice_width(a->top_k);
+    return cpu_choice_mask(chosen, a->block, end, mask) ? mask : NULL;
+}
+
 /* Attention of the rows [row, row + n_rows) for the unit's query heads; n_rows * heads <= ATTENTION_MAX_QUERIES. */
 static void attend_rows(const struct compiled *c, const struct op *op, const struct unit *u, uint32_t row,
                         uint32_t n_rows, uint32_t first_head, uint32_t n_heads) {
@@ -117,7 +154,7 @@ static void attend_rows(const struct compiled *c, const struct op *op, const str
     const struct cache *cache = &c->graph->caches[a->cache];
     const struct cache_group *group = &c->graph->groups[cache->group];
     const struct step_span *span = &c->step->spans[u->span];
-    const uint32_t *table = span->page_tables[cache->group];
+    bool is_chosen = a->n_choices > 0;
     uint32_t first_cell[ATTENTION_MAX_QUERIES], end_cell[ATTENTION_MAX_QUERIES], lowest = UINT32_MAX, highest = 0,
                                                                                  n = 0;
     const float *q[ATTENTION_MAX_QUERIES];
@@ -128,27 +165,24 @@ static void attend_rows(const struct compiled *c, const struct op *op, const str
         visible_cells(c, group, span, r, &first, &end);
         if (first < lowest) lowest = first;
         if (end > highest) highest = end;
+        const uint64_t *mask = is_chosen ? choice_mask(c, op, u, r, end, r - row) : NULL;
         for (uint32_t h = 0; h < n_heads; h++, n++) {
             uint32_t head = head_number(&op->head.heads, u->unit, first_head + h);
             q[n] = value_row(c, op->in[0], r) + (size_t)head * a->key_dim;
             out[n] = value_row(c, op->out, r) + (size_t)head * a->value_dim;
             first_cell[n] = first;
             end_cell[n] = end;
+            masks[n] = mask;
             if (a->blocks.size) {
-                uint64_t *mask = u->scratch->masks + (size_t)n * c->max_pages;
-                mask_blocks(&a->blocks, head, c->step->rows[r].cell, end, mask);
-                masks[n] = mask;
+                uint64_t *pattern = u->scratch->masks + (size_t)n * c->max_pages;
+                mask_blocks(&a->blocks, head, c->step->rows[r].cell, end, pattern);
+                masks[n] = pattern;
             }
             sinks[n] = a->sinks ? a->sinks->vector[head] : 0.0f;
         }
     }
-    size_t values_at = key_bytes(c, group);
-    uint32_t key_head = u->unit * group->n_heads / op->head.heads.n_units; /* several units may share a key head */
-    for (uint32_t p = lowest / PAGE_CELLS; p * PAGE_CELLS < highest; p++) {
-        const unsigned char *keys = page_head(c, cache, table[p], key_head);
-        u->scratch->key_pages[p] = keys;
-        u->scratch->value_pages[p] = keys + values_at;
-    }
+    /* several units may share a key head */
+    find_pages(c, cache, u, u->unit * group->n_heads / op->head.heads.n_units, lowest, highest);
     c->kernels->attention(&(struct attention_job){.format = c->kv_format,
                                                   .n_queries = n,
                                                   .key_dim = a->key_dim,
@@ -157,7 +191,7 @@ static void attend_rows(const struct compiled *c, const struct op *op, const str
                                                   .out = out,
                                                   .first_cell = first_cell,
                                                   .end_cell = end_cell,
-                                                  .masks = a->blocks.size ? masks : NULL,
+                                                  .masks = a->blocks.size || is_chosen ? masks : NULL,
                                                   .key_pages = u->scratch->key_pages,
                                                   .value_pages = u->scratch->value_pages,
                                                   .sinks = a->sinks ? sinks : NULL,
@@ -184,6 +218,7 @@ static void run_unit(const struct compiled *c, const struct op *op, const struct
     case OP_HEAD_GATED: head_gated(c, op, u); break;
     case OP_HEAD_SCALE: head_scale(c, op, u); break;
     case OP_CACHE_WRITE: cache_write(c, op, u); break;
+    case OP_INDEX: index_cells(c, op, u); break;
     case OP_ATTEND: attend(c, op, u); break;
     default: cpu_recurrent_unit(c, op, u); break;
     }
@@ -212,24 +247,25 @@ static void run_ops(struct compiled *c, struct op *const *ops, uint32_t begin, u
     }
 }
 
+/* Whether the op reads cells, which other tasks may write in the same chain. */
+static bool reads_cells(enum op_kind kind) { return kind == OP_ATTEND || kind == OP_INDEX; }
+
 void cpu_head_op(struct compiled *c, const struct op *op, int thread) {
     struct op *single = (struct op *)(uintptr_t)op, *const *ops = &single;
-    uint32_t n_ops = 1, n_units = op->head.heads.n_units, attend_at = 0;
+    uint32_t n_ops = 1, n_units = op->head.heads.n_units, begin = 0;
     if (op->kind == OP_HEADS) {
         ops = op->chain.ops;
         n_ops = op->chain.n_ops;
         n_units = op->chain.n_units;
     }
     bool whole_spans = false;
-    for (uint32_t i = 0; i < n_ops; i++) {
+    for (uint32_t i = 0; i < n_ops; i++)
         if (is_sequential(ops[i]->kind)) whole_spans = true;
-        if (ops[i]->kind == OP_ATTEND && !attend_at) attend_at = i;
-    }
-    if (attend_at && c->has_long_span) {
-        run_ops(c, ops, 0, attend_at, n_units, whole_spans, thread);
+    for (uint32_t i = 1; i < n_ops && c->has_long_span; i++) {
+        if (!reads_cells(ops[i]->kind)) continue;
+        run_ops(c, ops, begin, i, n_units, whole_spans, thread);
         pool_barrier(c->pool);
-    } else {
-        attend_at = 0;
+        begin = i;
     }
-    run_ops(c, ops, attend_at, n_ops, n_units, whole_spans, thread);
+    run_ops(c, ops, begin, n_ops, n_units, whole_spans, thread);
 }

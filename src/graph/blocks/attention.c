@@ -171,6 +171,16 @@ static uint32_t prepare_cache(struct builder *b, struct value k, struct value v,
     return cache;
 }
 
+/* Attention over the cells that the index chooses. */
+static struct value attend_chosen(struct builder *b, struct value x, struct value q, struct attend_params attend,
+                                  const struct attention_spec *s, const struct shape *n, const char *module) {
+    struct value chosen = block_index(b, x, x, s->index, block_name(b, module, "indexer"), &attend);
+    if (!b->failed && s->n_kv_heads % attend.n_choices)
+        builder_fail(b, ERROR_FORMAT, "%s: %u key heads cannot share %u choices of cells", b->config->path,
+                     s->n_kv_heads, attend.n_choices);
+    return b_attend_chosen(b, q, chosen, n->queries, attend);
+}
+
 /* Attention over the layer's cache, mixed with that over an earlier one where the specification says so. */
 static struct value attend_caches(struct builder *b, struct value q, struct attend_params attend,
                                   const struct attention_spec *s, const struct shape *n) {
@@ -222,7 +232,8 @@ struct value block_attention(struct builder *b, struct value x, const struct att
     attend.scale = (float)(s->scale != 0 ? s->scale : 1 / sqrt((double)s->head_dim));
     if (s->sinks) attend.sinks = b_vector(b, s->sinks, s->n_heads);
     attend.blocks = s->blocks;
-    struct value out = gated_output(b, attend_caches(b, q, attend, s, &n), gate, s, &n);
+    struct value out = s->index ? attend_chosen(b, x, q, attend, s, &n, module) : attend_caches(b, q, attend, s, &n);
+    out = gated_output(b, out, gate, s, &n);
     if (s->output_norm)
         out = block_norm(b, out, &(struct norm_spec){.eps = s->qk_norm_eps}, block_name(b, module, s->output_norm));
     struct matrix_source o = {block_name(b, module, name_or(s->o_proj, "o_proj|out_proj")), {0}, s->is_transposed};

@@ -68,6 +68,7 @@ struct attention_spec {
     struct value *shared_projection;
     double value_scale;                   /* multiplies the values; 0 = not */
     struct position_scale position_scale; /* of the queries */
+    const struct index_spec *index;       /* "indexer": the cells that are attended to; NULL = all */
     /* A gate of its own on the output, f(gate_proj(x)): one value for each column, or for each head. NULL: none */
     const char *gate_proj;
     bool gate_is_per_head;
@@ -89,6 +90,23 @@ uint32_t block_attention_cache(const struct builder *b);
 /* module: "self_attn". Returns the output projection of the attention of x. */
 struct value block_attention(struct builder *b, struct value x, const struct attention_spec *spec, const char *module);
 
+/* Which cells an attention reads: the top_k blocks of `block` cells that small queries and keys find best. */
+struct index_spec {
+    uint32_t n_heads, head_dim, top_k, block;
+    uint32_t n_local; /* blocks up to the query's own that are always read */
+    /* One choice by the weighted sum over the heads (wq_b, wk, k_norm with bias, weights_proj); else a choice for each head
+     * (q_proj, k_proj, q_norm, k_norm). */
+    bool has_weights;
+    float norm_eps;
+    bool norm_plus_one; /* the file stores w - 1 */
+    uint32_t rope;
+    bool rope_interleaved;
+};
+
+/* The choice for b_attend_chosen; fills what attend must know of it. Queries come from q_input, keys from x. */
+struct value block_index(struct builder *b, struct value x, struct value q_input, const struct index_spec *spec,
+                         const char *module, struct attend_params *attend);
+
 /* Latent attention: the cache holds a latent of kv_rank and a rotated key of rope_dim, for all heads together. */
 struct mla_spec {
     uint32_t n_heads, nope_dim, rope_dim, value_dim;
@@ -102,6 +120,7 @@ struct mla_spec {
     uint32_t window;
     double scale; /* 0 = (nope_dim + rope_dim)^-0.5 */
     struct position_scale position_scale;
+    const struct index_spec *index; /* "indexer": the cells that are attended to; NULL = all */
 };
 
 struct value block_mla(struct builder *b, struct value x, const struct mla_spec *spec, const char *module);

@@ -96,12 +96,16 @@ struct value block_mla(struct builder *b, struct value x, const struct mla_spec 
     uint32_t cache = b_cache(b, s->policy, s->window, 1, key_dim, latent);
     b_cache_write(b, cache, k_all, value_columns(k_all, 0, latent), (struct head_params){1, 1, key_dim});
 
+    struct attend_params attend = {.cache = cache, .key_dim = key_dim, .value_dim = latent};
+    struct value chosen = value_none();
+    if (s->index) chosen = block_index(b, x, q_input, s->index, block_name(b, module, "indexer"), &attend);
     uint32_t group = heads_per_unit(n);
     struct head_params rope_heads = {n / group, group, s->rope_dim}, query_heads = {n / group, group, key_dim};
     rotate(b, q_pe, s, rope_heads, value_columns(q_all, latent, q_all.width - latent), key_dim);
-    struct attend_params attend = {.cache = cache, .key_dim = key_dim, .value_dim = latent};
     attend.scale = (float)(s->scale != 0 ? s->scale : 1 / sqrt((double)(s->nope_dim + s->rope_dim)));
-    struct value o_latent = b_attend(b, q_all, query_heads, attend), o = b_value(b, n * s->value_dim);
+    struct value o_latent =
+        s->index ? b_attend_chosen(b, q_all, chosen, query_heads, attend) : b_attend(b, q_all, query_heads, attend);
+    struct value o = b_value(b, n * s->value_dim);
     b_multiply_heads(b, o_latent, up_values, false, o, 0);
     struct matmul_part o_part =
         part_of(b, block_name(b, module, "o_proj"), (struct row_selection){0}, x.width, o.width, s->has_bias);

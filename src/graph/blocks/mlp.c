@@ -20,6 +20,7 @@ enum unary block_activation(struct builder *b, const char *name) {
         {"swiglu", UNARY_SILU},
         {"relu", UNARY_RELU},
         {"relu2", UNARY_RELU2},
+        {"swigluoai", UNARY_GELU_QUICK},
         {"sqrelu", UNARY_RELU2},
     };
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)

@@ -29,6 +29,20 @@ static float score(const struct attention_job *job, const float *q, const void *
     return job->softcap != 0.0f ? job->softcap * math_tanh(s / job->softcap) : s;
 }
 
+void REF_NAME(index_scores)(const struct index_job *job) {
+    for (uint32_t c = 0; c < PAGE_CELLS; c++) {
+        float score = 0.0f;
+        for (uint32_t h = 0; h < job->n_heads; h++) {
+            const float *q = job->q + (size_t)h * job->dim;
+            float s = 0.0f;
+            for (uint32_t d = 0; d < job->dim; d++)
+                s = fused(q[d], kv_read(job->format, job->keys, (size_t)d * PAGE_CELLS + c), s);
+            score = job->weights ? fused(job->weights[h], s < 0.0f ? 0.0f : s, score) : s;
+        }
+        job->scores[c] = score;
+    }
+}
+
 struct running {
     float m, l;
     float *o;

@@ -415,3 +415,34 @@ void SIMD_NAME(attention)(const struct attention_job *job) {
     }
     end_attention(&a);
 }
+
+/* ---- index scores ---- */
+
+enum { INDEX_HEADS = 4 }; /* heads whose sums are in registers at a time */
+
+/* Adds n heads' share to the scores of 16 cells. */
+SIMD_INLINE lanes index_heads(const struct index_job *job, uint32_t first, uint32_t n, const unsigned char *keys,
+                              lanes score) {
+    lanes sums[INDEX_HEADS];
+    size_t row_bytes = PAGE_CELLS * element_bytes(job->format);
+    const float *q = job->q + (size_t)first * job->dim;
+    for (uint32_t h = 0; h < n; h++) sums[h] = lanes_zero();
+    for (uint32_t d = 0; d < job->dim; d++, keys += row_bytes) {
+        lanes k = job->format == KV_F16 ? lanes_load_f16(keys) : lanes_load((const float *)(const void *)keys);
+        for (uint32_t h = 0; h < n; h++) sums[h] = lanes_fma(lanes_set1(q[(size_t)h * job->dim + d]), k, sums[h]);
+    }
+    if (!job->weights) return sums[0];
+    for (uint32_t h = 0; h < n; h++) score = lanes_fma(lanes_set1(job->weights[first + h]), lanes_relu(sums[h]), score);
+    return score;
+}
+
+void SIMD_NAME(index_scores)(const struct index_job *job) {
+    for (uint32_t cell = 0; cell < PAGE_CELLS; cell += 16) {
+        const unsigned char *keys = (const unsigned char *)job->keys + cell * element_bytes(job->format);
+        lanes score = lanes_zero();
+        uint32_t h = 0;
+        for (; h + INDEX_HEADS <= job->n_heads; h += INDEX_HEADS) score = index_heads(job, h, INDEX_HEADS, keys, score);
+        for (; h < job->n_heads; h++) score = index_heads(job, h, 1, keys, score);
+        lanes_store(job->scores + cell, score);
+    }
+}

@@ -23,6 +23,7 @@ static void simd_fill(struct kernels *table) {
     SET(rope_pairs);
     SET(kv_store);
     SET(attention);
+    SET(index_scores);
     SET(conv);
     SET(mamba2);
     SET(mamba1);

@@ -132,6 +132,28 @@ static float *const *make_outputs(struct check *c, const struct attention_job *j
     return out;
 }
 
+void check_index_scores(struct check *c, int id) {
+    for (uint32_t i = 0; i < 200; i++) {
+        struct index_job job = {.format = i & 1, .n_heads = 1 + check_random(c, 9), .dim = 1 + check_random(c, 130)};
+        enum values values = i % 3 ? VALUES_PLAIN : VALUES_SPECIAL;
+        bool has_weights = job.n_heads > 1 || check_random(c, 2);
+        check_case(c, "%s, format %d, %u heads of %u, %s", kernel_name(id), job.format, job.n_heads, job.dim,
+                   has_weights ? "weights" : "no weights");
+        float *ref = check_room(c, PAGE_CELLS * sizeof *ref), *other = check_room(c, PAGE_CELLS * sizeof *other);
+        float *keys = check_values(c, values, PAGE_CELLS * job.dim);
+        uint16_t *halves = check_room(c, PAGE_CELLS * job.dim * sizeof *halves);
+        for (uint32_t k = 0; k < PAGE_CELLS * job.dim; k++) halves[k] = f32_to_f16(keys[k]);
+        job.keys = job.format == KV_F16 ? (const void *)halves : (const void *)keys;
+        job.q = check_values(c, VALUES_PLAIN, job.n_heads * job.dim);
+        if (has_weights) job.weights = check_values(c, VALUES_PLAIN, job.n_heads);
+        job.scores = ref;
+        c->ref->index_scores(&job);
+        job.scores = other;
+        c->other->index_scores(&job);
+        check_same_f32(c, "scores", ref, other, PAGE_CELLS);
+    }
+}
+
 static void compare_attention(struct check *c, struct attention_case *a, int shape) {
     struct attention_job *job = &a->job;
     make_ranges(c, a, shape);

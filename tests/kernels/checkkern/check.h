@@ -40,6 +40,7 @@ void check_softmax(struct check *c, int id);
 void check_rope(struct check *c, int id);
 void check_rope_angles(struct check *c, int id);
 void check_kv_store(struct check *c, int id);
+void check_index_scores(struct check *c, int id);
 void check_attention(struct check *c, int id);
 void check_conv(struct check *c, int id);
 void check_mamba2(struct check *c, int id);

@@ -101,6 +101,10 @@ static void bad_kv_store(enum kv_format format, const float *key, uint32_t key_d
     right->kv_store(format, key, key_dim, value, value_dim, cell, key_page, value_page);
     if (cell == 63 && format == KV_F16) flip((uint16_t *)value_page + last(64 * value_dim));
 }
+static void bad_index_scores(const struct index_job *job) {
+    right->index_scores(job);
+    if (job->n_heads > 4) flip(job->scores + 63);
+}
 static void bad_attention(const struct attention_job *job) {
     right->attention(job);
     if (job->sinks) flip(job->out[last(job->n_queries)] + last(job->value_dim));
