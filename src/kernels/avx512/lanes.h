@@ -35,6 +35,7 @@ SIMD_INLINE void vec_store(float *p, vec v) { _mm512_storeu_ps(p, v); }
 SIMD_INLINE vec vec_add(vec a, vec b) { return _mm512_add_ps(a, b); }
 SIMD_INLINE vec vec_sub(vec a, vec b) { return _mm512_sub_ps(a, b); }
 SIMD_INLINE vec vec_mul(vec a, vec b) { return _mm512_mul_ps(a, b); }
+SIMD_INLINE vec vec_sqrt(vec a) { return _mm512_sqrt_ps(a); }
 SIMD_INLINE vec vec_div(vec a, vec b) { return _mm512_div_ps(a, b); }
 SIMD_INLINE vec vec_fma(vec a, vec b, vec c) { return _mm512_fmadd_ps(a, b, c); }
 SIMD_INLINE vec vec_fnma(vec a, vec b, vec c) { return _mm512_fnmadd_ps(a, b, c); }

@@ -27,6 +27,8 @@ static void simd_fill(struct kernels *table) {
     SET(conv);
     SET(mamba2);
     SET(mamba1);
+    SET(lru);
+    SET(threshold);
     SET(dplr);
     SET(delta);
     SET(matmul_exact);

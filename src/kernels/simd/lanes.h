@@ -48,6 +48,10 @@ SIMD_INLINE lanes lanes_mul(lanes a, lanes b) {
     lanes y;
     LANES_EACH(vec_mul(a.v[i], b.v[i]));
 }
+SIMD_INLINE lanes lanes_sqrt(lanes a) {
+    lanes y;
+    LANES_EACH(vec_sqrt(a.v[i]));
+}
 SIMD_INLINE lanes lanes_div(lanes a, lanes b) {
     lanes y;
     LANES_EACH(vec_div(a.v[i], b.v[i]));

@@ -35,6 +35,20 @@ void SIMD_NAME(layer_norm)(const float *x, const float *weight, const float *bia
     }
 }
 
+void SIMD_NAME(threshold)(const float *x, float factor, uint32_t n, float *y) {
+    float average = lanes_sum(lanes_sum_of(x, n)) / (float)n;
+    lanes mean = lanes_set1(average), squares = lanes_zero();
+    for (uint32_t k = 0; k < n; k += 16) {
+        lanes d = lanes_keep(lanes_sub(lanes_load_some(x + k, n - k), mean), n - k);
+        squares = lanes_fma(d, d, squares);
+    }
+    lanes border = lanes_set1(__builtin_fmaf(factor, __builtin_sqrtf(lanes_sum(squares) / (float)n), average));
+    for (uint32_t k = 0; k < n; k += 16) {
+        lanes d = lanes_sub(lanes_load_some(x + k, n - k), border);
+        lanes_store_some(y + k, lanes_max(d, lanes_zero()), n - k);
+    }
+}
+
 /* A NaN anywhere makes every result NaN, whichever way the maximum takes it. */
 static float largest(const float *x, uint32_t n) {
     lanes m = lanes_set1(x[0]);

@@ -142,6 +142,20 @@ void SIMD_NAME(mamba1)(const struct mamba1_job *job) {
     for (; c < job->n_channels; c++) mamba1_rows(job, c, 1);
 }
 
+void SIMD_NAME(lru)(const struct lru_job *job) {
+    for (uint32_t c = 0; c < job->n_channels; c += 16) {
+        uint32_t n = job->n_channels - c;
+        lanes x = lanes_load_some(job->x + c, n), log_a = lanes_load_some(job->log_a + c, n), state = x;
+        if (!job->is_first) {
+            lanes square = lanes_exp(lanes_mul(lanes_set1(2.0f), log_a));
+            lanes share = lanes_sqrt(lanes_sub(lanes_set1(1.0f), square));
+            state = lanes_fma(lanes_exp(log_a), lanes_load_some(job->state + c, n), lanes_mul(share, x));
+        }
+        lanes_store_some(job->state + c, state, n);
+        lanes_store_some(job->y + c, state, n);
+    }
+}
+
 SIMD_INLINE void dplr_rows(const struct dplr_job *job, uint32_t first, uint32_t rows) {
     uint32_t n = job->key_dim;
     float *state = job->state + (size_t)first * n;
