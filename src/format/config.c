@@ -354,7 +354,8 @@ static bool parse(struct config *c, size_t length, struct mx_error *err) {
     if (!c->root) return error_prefix(err, "%s", c->path);
     if (!json_is_object(c->root)) return error_set(err, ERROR_FORMAT, "%s: is no JSON object", c->path);
     static const char *const nested[] = {"text_config", "llm_config", "language_config"};
-    c->text = c->root;
+    const struct json *thinker = json_get(json_get(c->root, "thinker_config"), "text_config");
+    c->text = json_is_object(thinker) ? thinker : c->root;
     for (size_t i = 0; i < sizeof nested / sizeof *nested && c->text == c->root; i++) {
         const struct json *part = json_get(c->root, nested[i]);
         if (json_is_object(part)) c->text = part;

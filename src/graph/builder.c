@@ -172,11 +172,15 @@ static struct value simple_op(struct builder *b, struct op op, struct value x, s
     return out;
 }
 
-struct value b_embed(struct builder *b, const struct weight *table) {
+struct value b_embed_with(struct builder *b, const struct weight *table, const struct weight *more) {
     if (b->failed) return value_none();
     struct value out = b_value(b, table->n_cols);
-    b_op(b, (struct op){.kind = OP_EMBED, .in = {value_none()}, .out = out, .embed.weight = table});
+    b_op(b, (struct op){.kind = OP_EMBED, .in = {value_none()}, .out = out, .embed = {.weight = table, .more = more}});
     return out;
+}
+
+struct value b_embed(struct builder *b, const struct weight *table) {
+    return b_embed_with(b, table, NULL);
 }
 
 struct value b_embed_position(struct builder *b, const struct weight *table) {

@@ -64,6 +64,8 @@ static inline struct value value_none(void) { return (struct value){.id = NO_VAL
 
 /* ---- ops ---- */
 struct value b_embed(struct builder *b, const struct weight *table);
+/* Ids beyond the table take the rows of a second one. */
+struct value b_embed_with(struct builder *b, const struct weight *table, const struct weight *more);
 /* A row of the table for each position. */
 struct value b_embed_position(struct builder *b, const struct weight *table);
 struct value b_norm(struct builder *b, struct value x, struct norm_params norm);

@@ -222,7 +222,8 @@ struct op {
     union {
         struct {
             const struct weight *weight;
-            bool by_id;       /* also where the row has a vector; ids beyond the table, and none, take row 0 */
+            const struct weight *more; /* rows for the ids beyond the table, or NULL */
+            bool by_id;                /* also where the row has a vector; ids beyond the table, and none, take row 0 */
             bool by_position; /* row number position, or the last one beyond the table, in place of the token */
         } embed;
         const struct weight *weight; /* OP_WEIGH, OP_SPREAD, OP_ADD */

@@ -27,6 +27,8 @@ static const struct {
     {"transformer.", ""},
     {"model.decoder.", ""},
     {"thinker.model.", "thinker."},
+    {"thinker.language_model.model.", "thinker.language_model."},
+    {"text.model.", "text."},
     {"", ""},
 };
 enum { N_WRAPPERS = sizeof wrappers / sizeof *wrappers };

@@ -11,7 +11,8 @@ static struct stack cohere(struct builder *b, double default_theta) {
     s.ffn_norm = NULL;
     s.is_parallel = true;
     s.attention.rope_interleaved = true;
-    s.logits_factor = config_real_or(b->config, "logit_scale", 0.0625);
+    double scale = config_real_or(b->config, "logit_scale", 0.0625);
+    s.logits_factor = decoder_is_wrapped(b) ? 1 : scale;
     s.tied_by_default = true;
     return s;
 }

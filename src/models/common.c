@@ -78,7 +78,7 @@ void decoder_set_window(struct attention_spec *s, uint32_t window) {
 }
 
 const struct weight *decoder_embedding(struct builder *b, const struct decoder *d, const char *module) {
-    return b_matrix(b, ROLE_EMBEDDING, module, d->vocab_size, d->hidden_size);
+    return b_matrix(b, ROLE_EMBEDDING, module, d->n_embeddings ? d->n_embeddings : d->vocab_size, d->hidden_size);
 }
 
 struct value decoder_final_norm(struct builder *b, struct value x, const struct decoder *d, const char *norm_name,
@@ -89,12 +89,24 @@ struct value decoder_final_norm(struct builder *b, struct value x, const struct 
     return last;
 }
 
+/* What the config says, or the fallback. A multimodal config and its text part may differ: then the head is its own. */
+static bool says_tied(struct builder *b, bool fallback) {
+    const char *key = "tie_word_embeddings";
+    bool is_tied = config_bool_or(b->config, key, fallback);
+    return is_tied && (b->config->text == b->config->root || json_bool(json_get(b->config->root, key), true));
+}
+
 bool decoder_is_tied(struct builder *b, const char *head_module, bool tied_by_default) {
     const char *weight_name = block_name(b, head_module, "weight");
     bool is_stated = config_has(b->config, "tie_word_embeddings");
-    bool is_tied = config_bool_or(b->config, "tie_word_embeddings", tied_by_default);
+    bool is_tied = says_tied(b, tied_by_default);
     if (!is_stated) return !b_has(b, weight_name, !tied_by_default);
     return is_tied || !b_has(b, weight_name, true);
+}
+
+bool decoder_is_wrapped(const struct builder *b) {
+    const struct checkpoint *checkpoint = b->graph->weights.checkpoint;
+    return b->config->text != b->config->root && checkpoint && !checkpoint->is_mlx;
 }
 
 struct value decoder_logits(struct builder *b, struct value x, const struct decoder *d, const struct weight *embedding,

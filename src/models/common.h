@@ -10,6 +10,7 @@ struct decoder {
     float norm_eps;
     enum unary activation;
     const char *layer_format;         /* "model.layers.%u" */
+    uint32_t n_embeddings;            /* rows of the embedding; 0 = vocab_size */
     bool head_has_bias;               /* for shapes only */
     const struct weight *head_offset; /* added to the logits; NULL = none */
     bool head_has_unit_rows;          /* the rows of a head that is not quantised are brought to unit length */
@@ -34,6 +35,10 @@ const char *decoder_layer_type(struct builder *b, uint32_t layer);
 
 /* Sets the window of an attention. window 0 = full. */
 void decoder_set_window(struct attention_spec *attention, uint32_t window);
+
+/* Whether a released multimodal file holds the model as its text part. Its head is the wrapper's, and leaves out factors
+ * that the text model by itself puts on its logits. */
+bool decoder_is_wrapped(const struct builder *b);
 
 /* Looks tokens up in model.embed_tokens. */
 const struct weight *decoder_embedding(struct builder *b, const struct decoder *d, const char *module);

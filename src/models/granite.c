@@ -12,7 +12,7 @@ static struct stack granite(struct builder *b) {
     double logits = config_real_or(c, "logits_scaling", 1);
     if (!(logits > 0)) builder_fail(b, ERROR_FORMAT, "%s: logits_scaling is %g", c->path, logits);
     s.embedding_factor = config_real_or(c, "embedding_multiplier", 1);
-    s.logits_factor = 1 / logits;
+    s.logits_factor = decoder_is_wrapped(b) ? 1 : 1 / logits;
     s.residual_factor = config_real_or(c, "residual_multiplier", 1);
     s.attention.scale = config_real_or(c, "attention_multiplier", 0);
     s.tied_by_default = true;

@@ -32,7 +32,10 @@ static struct value granite_feed_forward(struct builder *b, struct value x, cons
 void build_granite_hybrid(struct builder *b) {
     struct config *c = b->config;
     struct decoder d = decoder_from_config(b);
-    struct mamba2_spec mamba = hybrid_mamba2(b, &d);
+    bool has_mamba = false;
+    for (uint32_t i = 0; i < d.n_layers && !b->failed && !has_mamba; i++) has_mamba = is_mamba_layer(b, i);
+    struct mamba2_spec mamba = {0};
+    if (has_mamba) mamba = hybrid_mamba2(b, &d);
     struct attention_spec attention = decoder_attention(b, &d, 10000);
     attention.has_rope = !strcmp(config_string_or(c, "position_embedding_type", "rope"), "rope");
     attention.scale = config_real_or(c, "attention_multiplier", 1);

@@ -20,7 +20,7 @@ static struct value feed_forward(struct builder *b, struct value x, struct stack
                                         .factor = 1,
                                         .n_experts = layer_size(b, "num_experts", layer, 1),
                                         .top_k = layer_size(b, "moe_topk", layer, 1),
-                                        .normalize = true};
+                                        .normalize = config_bool_or(c, "norm_topk_prob", true)};
     moe_usual_sources(&moe, b, "mlp");
     struct value out = block_moe(b, x, &moe);
     struct mlp_spec shared = {.intermediate_size =

@@ -33,7 +33,7 @@ static void build_decoder(struct builder *b, const struct decoder *d, struct att
         x = b_add(b, x, ffn(b, n, d, i));
         builder_layer_end(b, x);
     }
-    decoder_head(b, x, d, embedding, "model.norm.weight", false, "lm_head", tied_by_default);
+    decoder_head(b, x, d, embedding, "model.norm.weight", false, "lm_head|model.lm_head", tied_by_default);
 }
 
 void build_llama(struct builder *b) {

@@ -10,7 +10,7 @@ struct stack stack_usual(struct builder *b) {
                       .ffn_norm = "post_attention_layernorm",
                       .embedding = "model.embed_tokens",
                       .final_norm = "model.norm",
-                      .head = "lm_head",
+                      .head = "lm_head|model.lm_head",
                       .mlp_module = "mlp"};
     s.norm.eps = s.d.norm_eps;
     s.mlp = (struct mlp_spec){.intermediate_size = s.d.intermediate_size,
@@ -100,7 +100,10 @@ static struct value build_layer(struct builder *b, struct value x, struct stack 
 
 void stack_build(struct builder *b, struct stack *s) {
     const struct weight *embedding = decoder_embedding(b, &s->d, s->embedding);
-    struct value x = b_scale(b, b_embed(b, embedding), s->embedding_factor != 0 ? s->embedding_factor : 1);
+    const struct weight *more = NULL;
+    if (s->more_embeddings)
+        more = b_matrix(b, ROLE_EMBEDDING, s->more_embeddings, s->n_more_embeddings, s->d.hidden_size);
+    struct value x = b_scale(b, b_embed_with(b, embedding, more), s->embedding_factor != 0 ? s->embedding_factor : 1);
     if (s->embedding_norm) x = block_norm(b, x, &s->norm, s->embedding_norm);
     if (s->positions) {
         const struct weight *table = b_matrix(b, ROLE_EMBEDDING, s->positions, s->n_positions, s->d.hidden_size);

@@ -21,8 +21,10 @@ struct stack {
     const char *mlp_module;
     bool has_no_attention, has_no_ffn; /* as `adjust` leaves them: the layer lacks that branch */
     float final_softcap;
-    const char *embedding_norm; /* module of a norm after the embedding, or NULL */
-    const char *positions;      /* module of a table of n_positions learned positions, or NULL */
+    const char *embedding_norm;  /* module of a norm after the embedding, or NULL */
+    const char *more_embeddings; /* module of a table of n_more_embeddings rows for ids beyond the embedding, or NULL */
+    uint32_t n_more_embeddings;
+    const char *positions; /* module of a table of n_positions learned positions, or NULL */
     uint32_t n_positions;
     bool tied_by_default;
     bool normalizes_head;           /* each column of the head is divided by its length */

@@ -57,6 +57,7 @@ void build_mimo(struct builder *b) {
     struct stack s = stack_from_config(b, 10000);
     s.attention.has_qkv_bias = config_bool_or(b->config, "attention_bias", true);
     s.attention.has_o_bias = false;
+    if (!config_bool_or(b->config, "use_sliding_window", false)) config_ignore(b->config, "sliding_window");
     stack_build(b, &s);
 }
 
@@ -109,5 +110,13 @@ void build_ministral3(struct builder *b) {
     struct stack s = stack_from_config(b, 1000000);
     s.attention.position_scale = stack_position_scale(b);
     s.adjust = adapt_ministral;
+    stack_build(b, &s);
+}
+
+/* PaddleOCR-VL's text part: ERNIE 4.5 with half-split rope. */
+void build_paddleocr_text(struct builder *b) {
+    struct stack s = stack_from_config(b, 500000);
+    bool has_bias = config_bool_or(b->config, "use_bias", false);
+    s.attention.has_qkv_bias = s.attention.has_o_bias = s.mlp.has_bias = has_bias;
     stack_build(b, &s);
 }

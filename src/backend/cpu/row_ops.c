@@ -40,7 +40,12 @@ static void embed_row(const struct compiled *c, const struct op *op, uint32_t ro
         memcpy(out, r->vector, table->n_cols * sizeof *out);
         return;
     }
-    matrix_run(table, (uint32_t)r->token, 1, &run);
+    uint32_t id = (uint32_t)r->token;
+    if (op->embed.more && id >= table->n_rows) {
+        id -= table->n_rows;
+        table = op->embed.more->matrices;
+    }
+    matrix_run(table, id < table->n_rows ? id : table->n_rows - 1, 1, &run);
     c->kernels->dequantize_row(&run, 0, out);
 }
 
