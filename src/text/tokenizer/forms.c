@@ -12,7 +12,7 @@
 #include <string.h>
 #include <utf8proc.h>
 
-#define UNICODE_OF_FORMS 110
+#define UNICODE_OF_FORMS 90
 #define HANGUL_FIRST     0xac00u
 #define HANGUL_LAST      0xd7a3u
 

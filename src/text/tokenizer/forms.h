@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The normalization forms NFC, NFD, NFKC and NFKD, as of Unicode 11, with the origins of characters kept. */
+/* The normalization forms NFC, NFD, NFKC and NFKD, as of Unicode 9, with the origins of characters kept. */
 #ifndef MLXCEL_TEXT_FORMS_H
 #define MLXCEL_TEXT_FORMS_H
 

@@ -2,7 +2,7 @@
 /* Properties of code points, each as of the Unicode version that the reference tokenizer uses for it.
  *
  * The reference mixes libraries of different ages: lower case and numbers follow Unicode 17, regular expressions 16,
- * normalization forms 11, combining marks 9, punctuation and controls 8. utf8proc gives the data; a table of code
+ * normalization forms and combining marks 9, punctuation and controls 8. utf8proc gives the data; a table of code
  * points newer than that (made by scripts/make-unicode-tables.py) says what came when, so results do not depend on the
  * version of utf8proc, as long as it knows Unicode 14. */
 #ifndef MLXCEL_TEXT_UNICODE_H
