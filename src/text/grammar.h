@@ -64,5 +64,7 @@ void matcher_free(struct matcher *matcher);
 /* Appends to the text. */
 enum grammar_verdict matcher_push(struct matcher *matcher, const char *bytes, size_t length);
 enum grammar_verdict matcher_verdict(const struct matcher *matcher);
+/* The text matches and nothing can be added to it. */
+bool matcher_is_complete(const struct matcher *matcher);
 
 #endif

@@ -114,6 +114,7 @@ struct grammar *grammar_create(const struct node_source *source, struct mx_error
 
 void grammar_destroy(struct grammar *g) {
     if (!g) return;
+    mask_cache_destroy(g->masks);
     machine_destroy(g->machine);
     free(g);
 }
@@ -212,4 +213,10 @@ enum grammar_verdict matcher_push(struct matcher *matcher, const char *bytes, si
     }
     move_to(matcher, state);
     return matcher_verdict(matcher);
+}
+
+bool matcher_is_complete(const struct matcher *matcher) {
+    uint32_t n_items;
+    machine_items(matcher->grammar->machine, matcher->state, &n_items);
+    return !n_items && matcher_verdict(matcher) == GRAMMAR_ACCEPT;
 }

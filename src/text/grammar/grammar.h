@@ -8,6 +8,7 @@
 #include "text/grammar/pattern.h"
 
 struct mask_cache;
+void mask_cache_destroy(struct mask_cache *cache); /* token_mask.c */
 
 struct grammar {
     struct machine *machine;

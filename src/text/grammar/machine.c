@@ -395,16 +395,27 @@ uint32_t machine_state_at(struct machine *m, uint32_t node, uint32_t stacks) {
 
 uint32_t machine_start(struct machine *m) { return machine_state_at(m, m->source.start, STACKS_BOTTOM); }
 
-static uint32_t compute_step(struct machine *m, uint32_t state, uint8_t byte) {
+/* *first and *last receive the bytes around `byte` for which the result is the same. */
+static uint32_t compute_step(struct machine *m, uint32_t state, uint8_t byte, uint32_t *first, uint32_t *last) {
     begin_step(m);
+    *first = 0;
+    *last = 255;
     for (uint32_t i = 0; i < m->states[state].n_items; i++) {
         struct state_item item = m->states[state].items[i];
         struct node_view view = {0};
         if (!m->source.look(m->source.context, item.node, &view, &m->failure)) return STATE_DEAD;
-        for (uint32_t e = 0; e < view.n_edges; e++)
-            if (byte >= view.edges[e].first && byte <= view.edges[e].last &&
-                !add_work(m, view.edges[e].target, item.stacks))
-                return STATE_DEAD;
+        for (uint32_t e = 0; e < view.n_edges; e++) {
+            const struct node_edge *edge = &view.edges[e];
+            if (byte < edge->first) {
+                if (edge->first - 1 < *last) *last = edge->first - 1;
+            } else if (byte > edge->last) {
+                if (edge->last + 1 > *first) *first = edge->last + 1;
+            } else {
+                if (edge->first > *first) *first = edge->first;
+                if (edge->last < *last) *last = edge->last;
+                if (!add_work(m, edge->target, item.stacks)) return STATE_DEAD;
+            }
+        }
     }
     return m->n_work ? end_step(m) : STATE_DEAD;
 }
@@ -423,8 +434,9 @@ uint32_t machine_step(struct machine *m, uint32_t state, uint8_t byte) {
         memset(s->next, 0xff, 256 * sizeof *s->next);
         m->state_bytes += 256 * sizeof *s->next;
     }
-    uint32_t next = compute_step(m, state, byte);
-    if (!m->failure.code) m->states[state].next[byte] = next;
+    uint32_t first, last, next = compute_step(m, state, byte, &first, &last);
+    if (m->failure.code) return STATE_DEAD;
+    for (uint32_t b = first; b <= last; b++) m->states[state].next[b] = next;
     return next;
 }
 
