@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "cli/answer.h"
 
+#include "cli/constrain.h"
+
 #include "base/clock.h"
 #include "base/memory.h"
 
@@ -56,6 +58,7 @@ static enum verdict on_event(void *context, const struct engine_event *event) {
         if (!a->first_token_ns) a->first_token_ns = clock_now_ns();
         a->n_generated = event->n_generated;
         if (!text_stream_push(&a->stream, event->token, &a->error) || !pass_on(a)) return VERDICT_STOP;
+        if (a->constraint && constraint_is_complete(a->constraint, 0)) return VERDICT_STOP;
         return a->stream.is_stopped ? VERDICT_STOP : VERDICT_GO_ON;
     case EVENT_FINISHED:
         a->end_ns = clock_now_ns();
@@ -121,6 +124,10 @@ bool answer_run(struct answer *a, struct session *session, const struct options 
                                      .keeps = session->keeps,
                                      .on_event = on_event,
                                      .context = a};
+    if (!constrain_answer(session, options, &a->constraint, err)) return false;
+    if (a->constraint)
+        request.mask =
+            (struct token_mask){.context = a->constraint, .fill = constraint_fill, .accept = constraint_accept};
     uint64_t id;
     a->start_ns = clock_now_ns();
     if (!engine_submit(session->engine, &request, &id, err)) return false;
@@ -129,6 +136,7 @@ bool answer_run(struct answer *a, struct session *session, const struct options 
         if (session_was_interrupted()) engine_cancel(session->engine, id);
         engine_step(session->engine);
     }
+    if (a->constraint && constraint_failure(a->constraint)) a->error = *constraint_failure(a->constraint);
     if (!a->error.code) end_text(a);
     progress_end(&a->progress);
     if (a->has_hidden && !a->has_text) fprintf(stderr, "(nothing but reasoning; --show-reasoning shows it)\n");
@@ -138,6 +146,7 @@ bool answer_run(struct answer *a, struct session *session, const struct options 
 
 void answer_free(struct answer *a) {
     if (a->reply) reply_destroy(a->reply);
+    constraint_destroy(a->constraint);
     text_stream_free(&a->stream);
     buffer_free(&a->text);
     free(a->stops);

@@ -5,12 +5,14 @@
 
 #include "cli/progress.h"
 #include "cli/session.h"
+#include "text/constraint.h"
 #include "text/text_stream.h"
 
 struct answer {
     struct session *session;
     struct text_stream stream;
     struct reply *reply;
+    struct constraint *constraint; /* NULL = the model writes what it likes */
     struct stop_string *stops;
     bool shows_reasoning, is_dim, ends_with_newline;
     bool has_hidden, has_text; /* reasoning that was not shown; text that was */

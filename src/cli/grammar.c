@@ -45,8 +45,8 @@ static bool check_line(void *context, const struct json *line, struct json_write
 }
 
 static struct grammar *grammar_of_options(const struct options *options, struct mx_error *err) {
-    const char *gbnf = options_text(options, OPT_GBNF), *regex = options_text(options, OPT_CHECK_REGEX);
-    const char *schema = options_text(options, OPT_CHECK_SCHEMA), *file = schema ? schema : gbnf;
+    const char *gbnf = options_text(options, OPT_GRAMMAR_FILE), *regex = options_text(options, OPT_REGEX);
+    const char *schema = options_text(options, OPT_JSON_SCHEMA), *file = schema ? schema : gbnf;
     if (!gbnf + !regex + !schema != 2) {
         error_set(err, ERROR_USAGE, "give one of --json-schema, --gbnf and --regex");
         return NULL;
@@ -80,7 +80,7 @@ static bool check_input(const struct options *options, struct mx_error *err) {
         ok = read_standard_input(&text, err);
         const char *content = text.data;
         size_t length = text.length;
-        if (ok && options_is_set(options, OPT_CHECK_SCHEMA)) trim(&content, &length);
+        if (ok && options_is_set(options, OPT_JSON_SCHEMA)) trim(&content, &length);
         enum grammar_verdict verdict = ok ? verdict_of(grammar, content, length, err) : GRAMMAR_REJECT;
         ok = ok && !err->code;
         if (ok) ok = buffer_printf(&out, "%s\n", grammar_verdict_name(verdict)) || error_memory(err, "output");

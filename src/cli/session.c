@@ -69,6 +69,7 @@ bool session_open_model(struct session *s, const struct options *options, uint32
 void session_close(struct session *s) {
     engine_destroy(s->engine);
     model_close(&s->model);
+    token_trie_destroy(s->trie);
     if (s->chat) chat_template_close(s->chat);
     if (s->tokenizer) tokenizer_close(s->tokenizer);
     *s = (struct session){0};

@@ -7,6 +7,7 @@
 #include "cli/template.h"
 #include "engine/engine.h"
 #include "text/chat_template.h"
+#include "text/token_mask.h"
 #include "text/tokenizer.h"
 
 struct session {
@@ -16,6 +17,7 @@ struct session {
     const char *template_name; /* the one that --chat-template names, or NULL */
     struct model model;
     struct engine *engine;
+    struct token_trie *trie; /* of the tokenizer, once a grammar was asked for */
     bool keeps;              /* each request goes on from the cells of the last one, where it can */
     uint32_t context_length; /* of the config, before the model is open */
 };

@@ -18,6 +18,7 @@ int main(void) {
     test_limits();
     test_own_schemas();
     test_schema_limits();
+    test_masks(shared);
     if (shared) {
         test_published_cases(shared);
         test_published_schemas(shared);

@@ -115,6 +115,10 @@ enum phase {
 };
 enum { LESS, EQUAL, GREATER };
 
+/* Zeros that change nothing are bounded, since a model can fall into writing them without end: in front of an exponent's
+ * digits, and behind the fraction of an integer or multiple. */
+enum { MAX_EXPONENT_ZEROS = 2, MAX_FRACTION = 17 };
+
 /* What is known after some characters. Zeroed where it does not matter, so that equal records are equal bytes. */
 struct record {
     uint8_t phase, is_negative, has_fraction; /* a fraction digit that is not 0 */
@@ -124,7 +128,7 @@ struct record {
     uint8_t step_failed[NUMBER_MAX_STEPS];
     uint16_t n_integer, n_fraction; /* digits, up to what matters */
     uint16_t exponent;
-    uint16_t padding;
+    uint16_t n_zeros; /* in front of the exponent's digits */
     uint32_t remainder[NUMBER_MAX_STEPS];
 };
 
@@ -133,7 +137,7 @@ struct numerals {
     struct decimal bounds[2]; /* magnitudes of minimum and maximum */
     struct step steps[NUMBER_MAX_STEPS];
     uint16_t most_integer, most_fraction, most_exponent;
-    bool allows_exponent, allows_any_mantissa;
+    bool allows_exponent, allows_any_mantissa, limits_fraction;
 };
 
 static int32_t integer_length(const struct decimal *bound) { return bound->exponent > 0 ? bound->exponent : 0; }
@@ -226,8 +230,13 @@ static bool take_digit(const struct numerals *n, struct record *r, int digit) {
     case PHASE_ZERO: return false;
     case PHASE_INTEGER: take_integer_digit(n, r, digit); return true;
     case PHASE_POINT: r->phase = PHASE_FRACTION; /* fall through */
-    case PHASE_FRACTION: take_fraction_digit(n, r, digit); return true;
+    case PHASE_FRACTION:
+        if (n->limits_fraction && r->n_fraction >= MAX_FRACTION) return false;
+        take_fraction_digit(n, r, digit);
+        return true;
     default:
+        if (!digit && !r->exponent && ++r->n_zeros > MAX_EXPONENT_ZEROS) return false;
+        if (digit) r->n_zeros = 0;
         r->phase = PHASE_EXPONENT;
         r->exponent = (uint16_t)(r->exponent * 10 + digit);
         if (r->exponent > n->most_exponent) r->exponent = n->most_exponent;
@@ -306,6 +315,7 @@ static bool steps_agree(const struct numerals *n, const struct record *r) {
         for (uint32_t k = digits; k < s->k; k++) remainder = remainder * 10 % s->p;
         bool is_multiple = !r->step_failed[i] && remainder == 0;
         if (is_multiple == s->is_negated) return false;
+        if (is_multiple && digits > (s->k ? s->k : 1)) return false;
     }
     return true;
 }
@@ -315,6 +325,7 @@ static bool is_member(const struct numerals *n, const struct record *r) {
     if (r->phase != PHASE_ZERO && r->phase != PHASE_INTEGER && r->phase != PHASE_FRACTION && r->phase != PHASE_EXPONENT)
         return false;
     bool is_integer = !r->has_fraction;
+    if (set->kind == NUMBER_INTEGER && r->phase == PHASE_FRACTION && r->n_fraction > 1) return false;
     if (r->phase == PHASE_EXPONENT) {
         if (set->kind == NUMBER_NO_INTEGER) return false;
         if (set->kind == NUMBER_INTEGER)
@@ -349,6 +360,7 @@ static void settle(const struct numerals *n, struct record *r) {
 
 static bool prepare(struct numerals *n, const struct number_set *set, struct mx_error *err) {
     *n = (struct numerals){.set = set, .allows_exponent = true};
+    n->limits_fraction = set->kind == NUMBER_INTEGER || set->n_steps > 0;
     n->allows_any_mantissa = !set->n_steps && !set->has_minimum && !set->has_maximum && set->kind == NUMBER_ANY;
     if (set->has_minimum) n->bounds[0] = set->minimum;
     if (set->has_maximum) n->bounds[1] = set->maximum;
@@ -429,12 +441,12 @@ const struct automaton *number_automaton(struct arena *arena, const struct numbe
 
 /* ---- lists of numbers ---- */
 
-/* The numerals of one number as a regular expression: 12.50*, and 1.250*e+01 with the point behind the first digit. */
+/* The numerals of one number as a regular expression: 12.5, and 1.25e+01 with the point behind the first digit. */
 static void append_numerals(struct buffer *out, const struct decimal *d) {
     int32_t n = (int32_t)d->n_digits, e = d->exponent;
     const char *sign = d->is_negative ? "-" : "";
     if (!n) {
-        buffer_puts(out, "-?0(?:\\.0+)?");
+        buffer_puts(out, "-?0(?:\\.0)?");
         return;
     }
     buffer_puts(out, sign);
@@ -443,14 +455,14 @@ static void append_numerals(struct buffer *out, const struct decimal *d) {
     if (e < n) buffer_puts(out, "\\.");
     for (int32_t i = e; i < 0; i++) buffer_putc(out, '0');
     for (int32_t i = e > 0 ? e : 0; i < n; i++) buffer_putc(out, d->digits[i]);
-    buffer_puts(out, e < n ? "0*|" : "(?:\\.0+)?|");
+    buffer_puts(out, e < n ? "|" : "(?:\\.0)?|");
     buffer_printf(out, "%s%c", sign, d->digits[0]);
     if (n > 1)
-        buffer_printf(out, "\\.%.*s0*", n - 1, d->digits + 1);
+        buffer_printf(out, "\\.%.*s", n - 1, d->digits + 1);
     else
-        buffer_puts(out, "(?:\\.0+)?");
+        buffer_puts(out, "(?:\\.0)?");
     e--;
-    buffer_printf(out, "[eE]%s0*%d", e < 0 ? "-" : e > 0 ? "\\+?" : "[+-]?", e < 0 ? -e : e);
+    buffer_printf(out, "[eE]%s0?%d", e < 0 ? "-" : e > 0 ? "\\+?" : "[+-]?", e < 0 ? -e : e);
 }
 
 const struct automaton *numbers_automaton(struct arena *arena, const struct decimal *numbers, size_t n,

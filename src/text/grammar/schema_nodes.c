@@ -95,7 +95,9 @@ static bool expand_number(struct value_nodes *v, const struct value_node *at) {
 
 static bool expand_space(struct value_nodes *v, const struct value_node *at) {
     if (!node_jump(v, at->a)) return false;
-    if (!at->b) return node_edge(v, '\n', '\n', node_make(v, NODE_SPACE, at->a, 1, 0)) && node_edge(v, ' ', ' ', at->a);
+    if (!at->b)
+        return (at->c || node_edge(v, '\n', '\n', node_make(v, NODE_SPACE, at->a, 1, 0))) &&
+               node_edge(v, ' ', ' ', at->a);
     if (at->b > MAX_INDENT) return true;
     uint32_t next = node_make(v, NODE_SPACE, at->a, at->b + 1, 0);
     return node_edge(v, '\t', '\t', next) && node_edge(v, ' ', ' ', next);

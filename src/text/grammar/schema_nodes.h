@@ -26,7 +26,7 @@ enum value_node_kind {
     NODE_ARRAY_NEXT,  /* a: array state; behind an item */
     NODE_ARRAY_ITEM,  /* a: array state; behind , */
     NODE_ARRAY_CLOSE,
-    NODE_SPACE, /* a: node that follows, b: characters so far */
+    NODE_SPACE, /* a: node that follows, b: characters so far, c: 1 = on one line */
     /* within a character of a string or key; a: the node in front of it, b: code point so far, c: what is left */
     NODE_RAW,      /* c continuation bytes */
     NODE_ESCAPE,   /* behind a backslash */

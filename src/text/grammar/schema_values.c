@@ -320,7 +320,8 @@ bool expand_compound(struct value_nodes *v, uint32_t node) {
                node_edge(v, '[', '[', node_space(v, node_make(v, NODE_ARRAY_FIRST, number, 0, 0)));
     case NODE_OBJECT_CLOSE: return node_edge(v, '}', '}', node_make(v, NODE_END, 0, 0, 0));
     case NODE_ARRAY_CLOSE: return node_edge(v, ']', ']', node_make(v, NODE_END, 0, 0, 0));
-    case NODE_COLON: return node_edge(v, ':', ':', node_space(v, node_make(v, NODE_VALUE, at.a, at.b, 0)));
+    case NODE_COLON:
+        return node_edge(v, ':', ':', node_make(v, NODE_SPACE, node_make(v, NODE_VALUE, at.a, at.b, 0), 0, 1));
     case NODE_VALUE:
         return node_call(v, node_make(v, NODE_SET, at.b, 0, 0), node_make(v, NODE_OBJECT_NEXT, at.a, 0, 0));
     case NODE_ARRAY_FIRST:

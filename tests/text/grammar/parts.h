@@ -13,5 +13,6 @@ void test_published_cases(const char *shared);
 void test_own_schemas(void);
 void test_schema_limits(void);
 void test_published_schemas(const char *shared);
+void test_masks(const char *shared); /* shared may be NULL */
 
 #endif
