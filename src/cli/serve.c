@@ -85,6 +85,8 @@ int command_serve(const struct options *o) {
     s.has_slots = !options_flag(o, OPT_NO_SLOTS);
     s.has_web = !options_flag(o, OPT_NO_UI);
     s.slot_save_path = options_text(o, OPT_SLOT_SAVE_PATH);
+    s.store_path = options_text(o, OPT_RESPONSES_STORE);
+    s.max_stored = (uint32_t)options_integer(o, OPT_RESPONSES_STORE_MAX);
     s.log_is_json = options_flag(o, OPT_LOG_JSONL);
     s.log_is_off = options_flag(o, OPT_LOG_DISABLE);
     s.set_sampling = set_sampling;

@@ -41,6 +41,8 @@ static void write_meta(struct json_writer *w, const struct served *served) {
     json_write_integer(w, m->graph.context_length);
     json_write_key(w, "n_embd");
     json_write_integer(w, m->graph.hidden_size);
+    json_write_key(w, "n_params");
+    json_write_integer(w, (int64_t)served->n_parameters);
     json_write_key(w, "size");
     json_write_integer(w, (int64_t)checkpoint_bytes(&m->checkpoint));
     json_end_object(w);

@@ -149,7 +149,10 @@ bool openai_take_tools(struct generation *g, const struct json *body, struct cha
                            "{\"type\":\"function\",\"function\":{\"name\":...}}");
     if (!has_tools)
         return problem_set(problem, 400, "tool_choice", "'tool_choice' asks for a call, but there are no 'tools'");
-    return problem_set(problem, 400, "tool_choice", "'tool_choice' other than \"auto\" and \"none\" is not supported");
+    input->tools = tools;
+    input->parses_calls = true;
+    const char *name = json_string_copy(&g->exchange->arena, json_get(json_get(choice, "function"), "name"));
+    return request_force_call(g, tools, name, problem);
 }
 
 bool openai_take_format(struct generation *g, const struct json *body, struct problem *problem) {

@@ -46,6 +46,7 @@ static void free_choice(struct generation_choice *c) {
 }
 
 void generation_free(struct generation *g) {
+    if (g->dispose) g->dispose(g);
     for (uint32_t i = 0; g->choices && i < g->n_choices; i++) free_choice(&g->choices[i]);
     for (uint32_t i = 0; i < g->n_prompts; i++) free(g->prompts[i].tokens);
     free(g->choices);
@@ -143,7 +144,8 @@ static bool on_reply(void *context, const struct reply_event *event) {
     if (event->kind == REPLY_CALL_CANCEL && c->n_call_ids) c->n_call_ids--;
     if (event->kind == REPLY_CALL_END) c->n_calls_ended++;
     if (!reply_collect(&c->result, event)) return false;
-    if (g->streams && !(g->hides_reasoning && event->kind == REPLY_REASONING)) g->writer->piece(c, event);
+    if ((g->streams || g->collects) && !(g->hides_reasoning && event->kind == REPLY_REASONING))
+        g->writer->piece(c, event);
     return true;
 }
 

@@ -67,6 +67,8 @@ struct generation {
     /* The request. */
     bool keeps_markers; /* special tokens that mean something stay in the text */
     bool streams, includes_usage, parses_reply, has_prefill, keeps_tokens, one_call_only, hides_reasoning;
+    bool collects;                                  /* the writer's piece is called for whole answers too */
+    void (*dispose)(struct generation *generation); /* frees what `extra` holds beside the arena; or NULL */
     uint32_t n_per_prompt;
     int64_t max_tokens;
     struct sampling_params sampling;

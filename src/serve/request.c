@@ -9,6 +9,25 @@ const char *request_string(struct exchange *x, const struct json *body, const ch
     return json_string_copy(&x->arena, field_get(body, name));
 }
 
+const struct json *request_parse_built(struct exchange *x, struct buffer *text, struct problem *problem) {
+    struct mx_error err;
+    char *copy = text->failed ? NULL : arena_copy(&x->arena, text->data ? text->data : "", text->length);
+    const struct json *value = copy ? json_parse(&x->arena, copy, text->length, 0, 128, &err) : NULL;
+    buffer_free(text);
+    if (!value) problem_set(problem, 500, NULL, "out of memory");
+    return value;
+}
+
+bool request_force_call(struct generation *g, const struct json *tools, const char *name, struct problem *problem) {
+    (void)g, (void)tools, (void)name;
+    return problem_set(problem, 400, "tool_choice", "a 'tool_choice' that forces a call is not supported");
+}
+
+bool request_force_json(struct generation *g, const struct json *schema, const char *param, struct problem *problem) {
+    (void)g, (void)schema;
+    return problem_set(problem, 400, param, "'%s' is not supported", param);
+}
+
 /* ---- sampling and stops ---- */
 
 static bool take_breakers(struct generation *g, const struct json *body, struct problem *problem) {

@@ -36,6 +36,16 @@ bool request_take_chat(struct generation *generation, const struct chat_input *i
 bool request_check_messages(const struct json *messages, struct problem *problem);
 bool request_check_tools(const struct json *tools, struct problem *problem);
 
+/* What the model must do in a call of tools: name NULL = any of them. False with the problem set where it cannot be done. */
+bool request_force_call(struct generation *generation, const struct json *tools, const char *name,
+                        struct problem *problem);
+/* The answer must be a JSON object that matches the schema (NULL = any object). */
+bool request_force_json(struct generation *generation, const struct json *schema, const char *param,
+                        struct problem *problem);
+
+/* Parses JSON text that a translator wrote; the buffer is freed. NULL with the problem set. */
+const struct json *request_parse_built(struct exchange *exchange, struct buffer *text, struct problem *problem);
+
 /* A string member as NUL-terminated text in the exchange's arena; NULL when it is absent. */
 const char *request_string(struct exchange *exchange, const struct json *body, const char *name);
 

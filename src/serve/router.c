@@ -1,8 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The routes, and what is checked before any of them. */
+#include "serve/api_anthropic.h"
 #include "serve/api_error.h"
 #include "serve/api_native.h"
+#include "serve/api_ollama.h"
 #include "serve/api_openai.h"
+#include "serve/api_responses.h"
 #include "serve/server_parts.h"
 #include "serve/web.h"
 
@@ -17,6 +20,17 @@ static const struct route routes[] = {
     {METHOD_POST, "/v1/chat/completions", DIALECT_OPENAI, ROUTE_GENERATES, api_chat_completions},
     {METHOD_POST, "/chat/completions", DIALECT_OPENAI, ROUTE_GENERATES, api_chat_completions},
     {METHOD_POST, "/v1/completions", DIALECT_OPENAI, ROUTE_GENERATES, api_completions},
+    {METHOD_POST, "/v1/messages", DIALECT_ANTHROPIC, ROUTE_GENERATES, api_messages},
+    {METHOD_POST, "/messages", DIALECT_ANTHROPIC, ROUTE_GENERATES, api_messages},
+    {METHOD_POST, "/v1/messages/count_tokens", DIALECT_ANTHROPIC, 0, api_messages_count},
+    {METHOD_POST, "/messages/count_tokens", DIALECT_ANTHROPIC, 0, api_messages_count},
+    {METHOD_POST, "/v1/responses", DIALECT_OPENAI, ROUTE_GENERATES, api_responses},
+    {METHOD_POST, "/responses", DIALECT_OPENAI, ROUTE_GENERATES, api_responses},
+    {METHOD_POST, "/v1/responses/input_tokens", DIALECT_OPENAI, 0, api_responses_count},
+    {METHOD_POST, "/responses/input_tokens", DIALECT_OPENAI, 0, api_responses_count},
+    {METHOD_GET, "/v1/responses/*", DIALECT_OPENAI, 0, api_response_get},
+    {METHOD_POST, "/v1/responses/*", DIALECT_OPENAI, 0, api_response_post},
+    {METHOD_DELETE, "/v1/responses/*", DIALECT_OPENAI, 0, api_response_delete},
     {METHOD_POST, "/completion", DIALECT_NATIVE, ROUTE_GENERATES, api_completion},
     {METHOD_POST, "/completions", DIALECT_NATIVE, ROUTE_GENERATES, api_completion},
     {METHOD_POST, "/infill", DIALECT_NATIVE, ROUTE_GENERATES, api_infill},
@@ -33,6 +47,17 @@ static const struct route routes[] = {
     {METHOD_POST, "/lora-adapters", DIALECT_NATIVE, 0, api_set_lora_adapters},
     {METHOD_POST, "/models/load", DIALECT_NATIVE, 0, api_load_model},
     {METHOD_POST, "/models/unload", DIALECT_NATIVE, 0, api_unload_model},
+    {METHOD_POST, "/api/chat", DIALECT_OLLAMA, ROUTE_GENERATES, ollama_chat},
+    {METHOD_POST, "/api/generate", DIALECT_OLLAMA, ROUTE_GENERATES, ollama_generate},
+    {METHOD_GET, "/api/tags", DIALECT_OLLAMA, 0, ollama_tags},
+    {METHOD_GET, "/api/ps", DIALECT_OLLAMA, 0, ollama_running},
+    {METHOD_POST, "/api/show", DIALECT_OLLAMA, 0, ollama_show},
+    {METHOD_GET, "/api/version", DIALECT_OLLAMA, ROUTE_INLINE, ollama_version},
+    {METHOD_POST, "/api/pull", DIALECT_OLLAMA, 0, ollama_absent},
+    {METHOD_POST, "/api/push", DIALECT_OLLAMA, 0, ollama_absent},
+    {METHOD_POST, "/api/create", DIALECT_OLLAMA, 0, ollama_absent},
+    {METHOD_POST, "/api/copy", DIALECT_OLLAMA, 0, ollama_absent},
+    {METHOD_DELETE, "/api/delete", DIALECT_OLLAMA, 0, ollama_absent},
     /* The page and its files, last: any other path. */
     {METHOD_GET, "/*", DIALECT_OPENAI, ROUTE_INLINE | ROUTE_FREE, api_web},
 };

@@ -139,6 +139,17 @@ static bool open_engine(struct served *s, struct mx_error *err) {
     return (s->engine = engine_create(&s->model, &e, err)) != NULL;
 }
 
+static void describe(struct served *s) {
+    const struct json *type = json_get(s->model.config.root, "model_type");
+    size_t n = json_is_string(type) ? type->count : 0;
+    if (n >= sizeof s->family) n = sizeof s->family - 1;
+    if (n) memcpy(s->family, type->string, n);
+    for (size_t i = 0; i < s->model.graph.weights.n; i++) {
+        const struct weight *w = s->model.graph.weights.list[i];
+        if (!w->is_repeat) s->n_parameters += (uint64_t)w->n_rows * w->n_cols * (w->n_experts ? w->n_experts : 1);
+    }
+}
+
 struct served *served_open(const struct server_options *options, struct metrics *metrics, const char *path,
                            const char *id, struct mx_error *err) {
     static const char breakers[] = "[\"\\n\",\":\",\"\\\"\",\"*\"]";
@@ -167,6 +178,7 @@ struct served *served_open(const struct server_options *options, struct metrics 
         s->has_thread = !pthread_create(&s->thread, NULL, run, s);
         ok = s->has_thread || error_set(err, ERROR_IO, "cannot start a thread");
     }
+    if (ok) describe(s);
     s->load_ns = clock_now_ns() - start;
     if (ok) return s;
     served_close(s);

@@ -30,6 +30,8 @@ struct served {
     struct arena arena;              /* of kwargs */
     const struct json *kwargs;       /* template variables of the command line, or NULL */
     int64_t created_unix;
+    char family[64]; /* the config's model_type */
+    uint64_t n_parameters;
     uint64_t load_ns; /* how long loading took */
 
     pthread_t thread;

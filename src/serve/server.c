@@ -42,6 +42,7 @@ void server_options_init(struct server_options *o) {
                                  .ping_interval = 15,
                                  .n_workers = 2,
                                  .max_models = 4,
+                                 .max_stored = 1024,
                                  .autoload = true,
                                  .model = {.tier = -1},
                                  .n_parallel = 16,
@@ -351,7 +352,9 @@ int server_run(const struct server_options *options, struct mx_error *err) {
     metrics_init(&s->metrics);
     bool ok = access_init(&s->access, options->api_keys, options->n_api_keys, options->api_key_file,
                           options->cors_origins, err) &&
-              open_tls(s, err) && open_loop(s, err) && registry_open(&s->registry, options, &s->metrics, err) &&
+              open_tls(s, err) && open_loop(s, err) &&
+              responses_store_open(&s->responses, options->store_path, options->max_stored, err) &&
+              registry_open(&s->registry, options, &s->metrics, err) &&
               workers_start(&s->workers, options->n_workers, err) && start_listening(s, err);
     if (ok) {
         print_settings(s);
@@ -364,6 +367,7 @@ int server_run(const struct server_options *options, struct mx_error *err) {
     }
     if (s->registry.options) registry_close(&s->registry);
     close_loop(s);
+    responses_store_close(&s->responses);
     access_free(&s->access);
     pthread_mutex_destroy(&s->ready_lock);
     free(s);

@@ -53,6 +53,7 @@ struct server_options {
     bool has_slots, has_props, has_metrics, has_web;
     const char *slot_save_path;
     const char *store_path; /* of the responses' database; NULL = in memory */
+    uint32_t max_stored;
     /* log */
     bool log_is_json, log_is_off;
 };

@@ -5,8 +5,10 @@
 
 #include "serve/access.h"
 #include "serve/exchange.h"
+#include "serve/log_request.h"
 #include "serve/metrics.h"
 #include "serve/registry.h"
+#include "serve/responses_store.h"
 #include "serve/server.h"
 #include "serve/workers.h"
 
@@ -22,6 +24,7 @@ struct server {
     struct registry registry;
     struct metrics metrics;
     struct workers workers;
+    struct responses_store responses;
     uint64_t started_ns;
     int64_t started_unix;
 

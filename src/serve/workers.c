@@ -47,9 +47,7 @@ void workers_stop(struct workers *w) {
     pthread_mutex_unlock(&w->lock);
     for (int i = 0; i < w->n_threads; i++) pthread_join(w->threads[i], NULL);
     free(w->threads);
-    w->threads = NULL;
-    pthread_mutex_destroy(&w->lock);
-    pthread_cond_destroy(&w->wake);
+    w->threads = NULL; /* the lock stays, for late callers of workers_add */
 }
 
 bool workers_add(struct workers *w, work function, void *context) {
@@ -57,9 +55,13 @@ bool workers_add(struct workers *w, work function, void *context) {
     if (!item) return false;
     *item = (struct work_item){.run = function, .context = context};
     pthread_mutex_lock(&w->lock);
-    *w->end = item;
-    w->end = &item->next;
-    pthread_cond_signal(&w->wake);
+    bool takes = !w->is_stopping;
+    if (takes) {
+        *w->end = item;
+        w->end = &item->next;
+        pthread_cond_signal(&w->wake);
+    }
     pthread_mutex_unlock(&w->lock);
-    return true;
+    if (!takes) free(item);
+    return takes;
 }

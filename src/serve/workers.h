@@ -28,7 +28,7 @@ struct workers {
 bool workers_start(struct workers *workers, int n_threads, struct mx_error *err);
 /* What is queued still runs. */
 void workers_stop(struct workers *workers);
-/* False when memory is out. */
+/* False when memory is out, or the workers are stopping. */
 bool workers_add(struct workers *workers, work run, void *context);
 
 #endif
