@@ -146,8 +146,10 @@ static void on_signal(evutil_socket_t number, short what, void *context) {
         begin_drain(s);
         return;
     }
+    /* As if the time for draining were over. */
     for (struct exchange *x = s->live; x; x = x->next) generation_expire(x, EXPIRED_SHUTDOWN);
-    s->drain_ns = 0; /* what does not end now is cut off at the next tick */
+    uint64_t time = (uint64_t)(s->options->drain_timeout * 1e9), now = clock_now_ns();
+    if (now - s->drain_ns < time) s->drain_ns = now - time;
 }
 
 static void ping(struct exchange *x, uint64_t now) {
@@ -175,7 +177,7 @@ static void on_tick(evutil_socket_t fd, short what, void *context) {
     double age = (double)(now - s->drain_ns) * 1e-9, most = s->options->drain_timeout;
     if (age > most)
         for (struct exchange *x = s->live; x; x = x->next) generation_expire(x, EXPIRED_SHUTDOWN);
-    if (age > most + 3) event_base_loopbreak(s->base);
+    if (age > most + 3) event_base_loopbreak(s->base); /* what has not ended by now is cut off */
     stop_if_done(s);
 }
 

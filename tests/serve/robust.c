@@ -84,28 +84,37 @@ static void test_vanishing(void) {
     close(fd);
 }
 
+static bool becomes_busy(int n, int timeout_ms) {
+    uint64_t start = clock_now_ns();
+    while (clock_seconds_since(start) * 1e3 < timeout_ms)
+        if (n_busy() == n) return true;
+    return false;
+}
+
 /* A runs; B waits behind it and goes: A is unharmed. */
 static void test_queued_cancel(void) {
-    struct test_server all = server, one;
+    struct test_server all = server;
     struct response r;
-    if (!server_start(&one, NULL, (const char *const[]){"--log-disable", "--parallel", "1", NULL})) return;
-    server = one;
-    int a = client_connect(&server), b;
-    client_request(a, "POST", TEXT, "{\"prompt\":\"The sea\",\"ignore_eos\":true,\"max_tokens\":300}", "");
-    wait_ms(20);
-    b = client_connect(&server);
-    client_request(b, "POST", TEXT, long_body(""), "");
-    wait_ms(20);
-    int busy = n_busy();
-    close(b);
-    wait_ms(20);
-    tap_ok(busy == 2 && n_busy() == 1, "a waiting request goes with its client");
-    client_receive(a, &r, NULL, 20000);
-    tap_ok(r.status == 200 && json_integer(json_path(response_json(&r, &arena), "usage.completion_tokens"), 0) == 300,
-           "and the running one goes on to its end");
-    response_free(&r);
-    close(a);
-    server_stop(&one, 10000);
+    bool was_seen = false;
+    int64_t n_generated = 0;
+    if (!server_start(&server, NULL, (const char *const[]){"--log-disable", "--parallel", "1", NULL})) return;
+    /* A busy machine may let A end in between. */
+    for (int i = 0; i < 5 && !was_seen; i++) {
+        int a = client_connect(&server), b = client_connect(&server);
+        client_request(a, "POST", TEXT, "{\"prompt\":\"The sea\",\"ignore_eos\":true,\"max_tokens\":900}", "");
+        becomes_busy(1, 1000);
+        client_request(b, "POST", TEXT, long_body(""), "");
+        was_seen = becomes_busy(2, 200);
+        close(b);
+        was_seen = was_seen && becomes_busy(1, 200);
+        client_receive(a, &r, NULL, 60000);
+        n_generated = json_integer(json_path(response_json(&r, &arena), "usage.completion_tokens"), 0);
+        response_free(&r);
+        close(a);
+    }
+    tap_ok(was_seen, "a waiting request goes with its client");
+    tap_ok(n_generated == 900, "and the running one goes on to its end");
+    server_stop(&server, 10000);
     server = all;
 }
 
@@ -248,15 +257,15 @@ static void test_slow_reader(void) {
     int fd = client_connect(&server), small = 2048;
     setsockopt(fd, SOL_SOCKET, SO_RCVBUF, &small, sizeof small);
     const char *body = "{\"prompt\":\"The "
-                       "sea\",\"ignore_eos\":true,\"temperature\":0,\"max_tokens\":600,\"stream\":true,\"logprobs\":5}";
+                       "sea\",\"ignore_eos\":true,\"temperature\":0,\"max_tokens\":300,\"stream\":true,\"logprobs\":5}";
     client_request(fd, "POST", TEXT, body, "");
-    wait_ms(1500);
+    wait_ms(1000);
     tap_ok(healthy(), "the server is not held up by a client that does not read");
-    client_receive(fd, &r, NULL, 20000);
+    client_receive(fd, &r, NULL, 60000);
     http_ask(&server, "POST", TEXT, body, &fast);
     sse_join(&r, "choices.0.text", &text);
     sse_join(&fast, "choices.0.text", &quick);
-    tap_ok(r.is_complete && text.length > 1000 && !strcmp(text.data, quick.data), "a slow reader gets all of it");
+    tap_ok(r.is_complete && text.length > 500 && !strcmp(text.data, quick.data), "a slow reader gets all of it");
     response_free(&r);
     response_free(&fast);
     buffer_free(&text);
@@ -384,7 +393,7 @@ static void test_drain(void) {
                    "{\"prompt\":\"The sea\",\"ignore_eos\":true,\"max_tokens\":700,\"stream\":true}", "");
     wait_ms(60);
     kill(drained.pid, SIGTERM);
-    wait_ms(20);
+    wait_ms(100);
     tap_ok(client_connect(&drained) < 0, "a draining server takes no connection");
     client_receive(busy, &r, NULL, 20000);
     tap_ok(r.is_complete && strstr(r.body.data, "[DONE]"), "what runs is finished");
@@ -402,7 +411,7 @@ static void test_drain(void) {
     client_request(busy, "POST", TEXT, long_body(",\"n\":4"), "");
     wait_ms(30);
     kill(drained.pid, SIGTERM);
-    wait_ms(10);
+    for (int fd; (fd = client_connect(&drained)) >= 0;) close(fd); /* until it drains */
     start = clock_now_ns();
     kill(drained.pid, SIGTERM);
     client_receive(busy, &r, NULL, 5000);
