@@ -60,7 +60,7 @@ bool template_kwargs(const struct options *options, struct arena *arena, const s
     *kwargs = json_parse(arena, text, strlen(text), JSON_ALLOW_NAN | JSON_PYTHON_INTEGERS, MAX_DEPTH, err);
     if (!*kwargs) {
         error_prefix(err, "--chat-template-kwargs");
-        err->code = ERROR_USAGE;
+        if (err->code != ERROR_MEMORY) err->code = ERROR_USAGE;
         return false;
     }
     return json_is_object(*kwargs) ||

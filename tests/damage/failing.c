@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Every allocation and every read of `generate` is made to fail once (with MLXCEL_TEST_FULL=1; else one in 40): the program
+/* Every allocation and every read of some commands is made to fail once (with MLXCEL_TEST_FULL=1; else one in 40): the program
  * either does without it and prints what it always prints, or ends with status 1 and one line. No crash, no hang. */
 #include "tests/support/process.h"
 #include "tests/support/tap.h"
@@ -11,10 +11,11 @@
 #include <string.h>
 
 static char preload[4096 + 32], folder[4096];
+static const char *input = ""; /* of the program */
 
 static bool run_with(const char *const *argv, const char *variable, struct process *p) {
     const char *environment[] = {preload, variable, NULL};
-    if (!process_start(p, argv, environment, NULL, 0, false)) return false;
+    if (!process_start(p, argv, environment, input, strlen(input), false)) return false;
     process_finish(p, 60000);
     return true;
 }
@@ -53,7 +54,8 @@ static unsigned long count_calls(const char *const *argv, struct buffer *normal)
 
 static void fail_each(const char *name, const char *const *argv) {
     struct buffer normal = {0};
-    unsigned long n = count_calls(argv, &normal), step = getenv("MLXCEL_TEST_FULL") ? 1 : n / 40 + 1, n_runs = 0, n_wrong = 0;
+    unsigned long n = count_calls(argv, &normal), step = getenv("MLXCEL_TEST_FULL") ? 1 : n / 40 + 1, n_runs = 0,
+                  n_wrong = 0;
     for (unsigned long at = 1; at <= n; at += step) {
         char variable[64];
         struct process p;
@@ -67,6 +69,25 @@ static void fail_each(const char *name, const char *const *argv) {
     buffer_free(&normal);
 }
 
+/* A whole conversation with tools, its variables given on the command line; and cases line by line. */
+static void fail_templates(void) {
+    struct mx_error err = {0};
+    size_t length;
+    char messages[4096 + 16];
+    const char *program = program_path("mlxcel"), *file = SOURCE_DIR "/tests/data/chat-example.jinja";
+    char *context = file_read(SOURCE_DIR "/tests/data/chat-example.json", 1 << 20, &length, &err);
+    snprintf(messages, sizeof messages, "%s/messages.json", folder);
+    if (!context || !file_write_atomic(messages, "[]", 2, &err)) {
+        tap_ok(false, "apply-template: %s", err.message);
+        free(context);
+        return;
+    }
+    const char *once[] = {
+        program, "apply-template", "--chat-template-file", file, "--messages", messages, "--kwargs", context, NULL};
+    fail_each("apply-template", once);
+    free(context);
+}
+
 int main(void) {
     snprintf(preload, sizeof preload, "LD_PRELOAD=%s/tests/libfail.so", BUILD_DIR);
     if (!file_exists(preload + 11)) {
@@ -76,9 +97,26 @@ int main(void) {
     if (!folder_make_temporary(folder, sizeof folder)) return 1;
     const char *generate[] = {program_path("mlxcel"), "generate", "-p", "Hello", "-n", "2", "--threads", "2", NULL};
     fail_each("generate", generate);
-    const char *chat[] = {program_path("mlxcel"), "generate", "-p", "Hello", "-n", "3", "--no-chat-template", "-t", "1",
-                          "--seed", "3", "--top-p", "0.9", "--repetition-penalty", "1.2", "--stop", "xyz", NULL};
+    const char *chat[] = {program_path("mlxcel"),
+                          "generate",
+                          "-p",
+                          "Hello",
+                          "-n",
+                          "3",
+                          "--no-chat-template",
+                          "-t",
+                          "1",
+                          "--seed",
+                          "3",
+                          "--top-p",
+                          "0.9",
+                          "--repetition-penalty",
+                          "1.2",
+                          "--stop",
+                          "xyz",
+                          NULL};
     fail_each("generate with sampling", chat);
+    fail_templates();
     folder_remove(folder);
     return tap_done();
 }
