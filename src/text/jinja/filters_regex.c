@@ -337,7 +337,7 @@ static bool wrap_chunks(struct wrapper *w, struct span *chunks, size_t n) {
 static bool wrap_paragraph(struct wrapper *w, const struct jinja_text *text) {
     struct span *chunks = jinja_alloc(w->run, text->length + 1, sizeof *chunks);
     size_t n = 0, at = 0, from, to;
-    if (!chunks || !jinja_spend(w->run, text->length / 2 + 1)) return false;
+    if (!chunks || !jinja_spend(w->run, text->length + 1)) return false;
     while (at < text->length && regex_find(&w->chunks, text->data, text->length, at, &from, &to) && to > at) {
         if (from > at) chunks[n++] = (struct span){text->data + at, from - at};
         chunks[n++] = (struct span){text->data + from, to - from};

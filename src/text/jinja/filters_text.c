@@ -63,7 +63,7 @@ JINJA_BUILTIN(filter_title) {
         }
         was_word = is_word;
     }
-    bool ok = jinja_spend_bytes(run, length * 4) && jinja_string_take(run, &out, 0, result);
+    bool ok = jinja_spend(run, length / 4 + 1) && jinja_string_take(run, &out, 0, result);
     buffer_free(&out);
     return ok;
 }
@@ -214,7 +214,7 @@ JINJA_BUILTIN(filter_wordcount) {
         in_word = is_word;
     }
     *result = jv_int(n);
-    return jinja_spend_bytes(run, self.text->length);
+    return jinja_spend(run, self.text->length / 8 + 1);
 }
 
 /* ---- HTML and URLs ---- */

@@ -60,7 +60,7 @@ static bool is_ascii(uint32_t c) { return c < 0x80; }
 #define PREDICATE(name, function, of_empty)                                                                            \
     JINJA_BUILTIN(name) {                                                                                              \
         (void)args;                                                                                                    \
-        return jinja_spend_bytes(run, self.text->length) && all_chars(self, function, of_empty, result);               \
+        return jinja_spend(run, self.text->length / 16 + 1) && all_chars(self, function, of_empty, result);            \
     }
 
 PREDICATE(str_isalnum, jinja_is_alnum, false)
@@ -94,12 +94,12 @@ static bool has_case(struct jv self, bool (*is)(uint32_t c), bool (*is_other)(ui
 
 JINJA_BUILTIN(str_isupper) {
     (void)args;
-    return jinja_spend_bytes(run, self.text->length) && has_case(self, jinja_is_upper, jinja_is_lower, result);
+    return jinja_spend(run, self.text->length / 16 + 1) && has_case(self, jinja_is_upper, jinja_is_lower, result);
 }
 
 JINJA_BUILTIN(str_islower) {
     (void)args;
-    return jinja_spend_bytes(run, self.text->length) && has_case(self, jinja_is_lower, jinja_is_upper, result);
+    return jinja_spend(run, self.text->length / 16 + 1) && has_case(self, jinja_is_lower, jinja_is_upper, result);
 }
 
 JINJA_BUILTIN(str_istitle) {
@@ -113,7 +113,7 @@ JINJA_BUILTIN(str_istitle) {
         in_word = starts || continues;
     }
     *result = jv_bool(is_title && ok);
-    return jinja_spend_bytes(run, self.text->length);
+    return jinja_spend(run, self.text->length / 16 + 1);
 }
 
 /* ---- searching ---- */
@@ -435,7 +435,8 @@ static bool encode_ascii(struct jinja_run *run, const struct jinja_text *text, s
 
 JINJA_BUILTIN(str_encode) {
     static const char *const known[] = {"utf-8", "utf8", "UTF-8", "UTF8", "utf_8"};
-    struct jinja_text *encoding = NULL;
+    struct jinja_text *encoding = NULL, *errors;
+    if (args->items[1].type != JV_MISSING && !jinja_arg_text(run, args->items[1], &errors)) return false;
     if (args->items[0].type != JV_MISSING && !jinja_arg_text(run, args->items[0], &encoding)) return false;
     bool is_ascii_name = encoding && (jinja_text_is(encoding, "ascii") || jinja_text_is(encoding, "us-ascii"));
     bool is_known = !encoding || is_ascii_name;

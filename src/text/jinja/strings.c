@@ -40,7 +40,7 @@ bool jinja_change_case(struct jinja_run *run, enum jinja_case to, struct jv text
     bool in_word = false;
     if ((to == JINJA_UPPER || to == JINJA_LOWER) && jinja_text_is_ascii(text.text))
         return change_ascii_case(run, to == JINJA_UPPER, text, result);
-    if (!jinja_spend(run, length / 4 + 1)) return false;
+    if (!jinja_spend(run, length / 2 + 1)) return false;
     for (size_t at = 0; at < length;) {
         size_t start = at;
         uint32_t c = jinja_next_char(data, &at);
@@ -87,7 +87,7 @@ bool jinja_strip(struct jinja_run *run, struct jv text, const struct jinja_text 
         if (chars ? !has_char(chars, data + at, to - at) : !jinja_is_space(c)) break;
         to = at;
     }
-    if (!jinja_spend_bytes(run, (text.text->length - (to - from)) * (chars ? chars->length + 1 : 1)) ||
+    if (!jinja_spend_bytes(run, (text.text->length - (to - from)) * (chars ? 4 * chars->length + 8 : 4)) ||
         !jinja_text_part(run, text.text, from, to, result))
         return false;
     result->is_markup = text.is_markup;
