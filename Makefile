@@ -23,6 +23,9 @@ test: setup
 	$(MAKE) --no-print-directory build
 	tests/run $(BUILD)
 
+check-full: setup
+	scripts/check-full.sh $(STEPS)
+
 format:
 	git ls-files '*.c' '*.h' | xargs clang-format-14 -i
 

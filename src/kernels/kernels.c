@@ -33,7 +33,7 @@ static void fill_tables(void) {
         tables[TIER_AVX512] = tables[TIER_AVX2];
         kernels_fill_avx512(&tables[TIER_AVX512]);
     }
-#elif defined(__aarch64__)
+#elif defined(MLXCEL_TIER_NEON)
     has_tier[TIER_NEON] = true;
     tables[TIER_NEON] = tables[TIER_REF];
     kernels_fill_neon(&tables[TIER_NEON]);
