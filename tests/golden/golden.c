@@ -2,7 +2,10 @@
 /* Every golden case of the families that mlxcel knows, in precision exact, on every tier: logits, layer outputs and
  * greedy choices equal the reference's within the case's tolerance, and all tiers give identical bits.
  *
- *   golden [--case NAME] [--dump]     one case only
+ *   golden [--case NAME]     one case only
+ *
+ * Beside it, how far precision fast is from exact: the divergence (KL, nats) of the mean prompt row, best tier, of the
+ * cases without experts, whose choices tip over; its median must be under 0.01.
  *
  * Cases in tests/golden/cases always run; those of the shared folder when it is there (a case in its index that fails or
  * cannot run is a failure). */
@@ -12,6 +15,7 @@
 
 #include "base/file.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -57,6 +61,77 @@ static bool apply_errata(const char *name, const char *folder, struct mx_error *
     return true;
 }
 
+/* ---- fast against exact ---- */
+
+enum { MOST_DENSE = 1000 };
+static double divergences[MOST_DENSE];
+static size_t n_divergences;
+
+/* log of the sum of exponentials of a row. */
+static double log_sum(const float *row, uint32_t n) {
+    double most = -INFINITY, sum = 0;
+    for (uint32_t i = 0; i < n; i++) most = fmax(most, (double)row[i]);
+    for (uint32_t i = 0; i < n; i++) sum += exp((double)row[i] - most);
+    return most + log(sum);
+}
+
+/* KL(exact || fast), the mean of all rows. */
+static double divergence(const float *exact, const float *fast, size_t n_rows, uint32_t vocab) {
+    double sum = 0;
+    for (size_t r = 0; r < n_rows; r++, exact += vocab, fast += vocab) {
+        double z_exact = log_sum(exact, vocab), z_fast = log_sum(fast, vocab);
+        for (uint32_t i = 0; i < vocab; i++) {
+            double p = exp((double)exact[i] - z_exact);
+            if (p > 0) sum += p * ((double)exact[i] - z_exact - (double)fast[i] + z_fast);
+        }
+    }
+    return sum / (double)n_rows;
+}
+
+static bool has_experts(const char *folder) {
+    struct config config;
+    struct mx_error err = {0};
+    struct graph graph;
+    bool found = false;
+    if (!config_open(&config, folder, &err)) return true;
+    if (model_build(&graph, &config, NULL, &err)) {
+        for (size_t i = 0; i < graph.n_ops; i++) found |= graph.ops[i].kind == OP_ROUTE;
+        graph_free(&graph);
+    } else {
+        found = true;
+    }
+    config_close(&config);
+    return found;
+}
+
+static void add_divergence(const struct golden *g, const char *folder, const struct golden_result *exact) {
+    struct golden_result fast;
+    struct mx_error err = {0};
+    struct model_options options = {.precision = PRECISION_FAST, .tier = kernels_best_tier(), .n_threads = 1};
+    if (g->n_canvas || n_divergences == MOST_DENSE || has_experts(folder)) return;
+    if (golden_compute(g, folder, options, 0, &fast, &err)) {
+        double kl = divergence(exact->logits, fast.logits, g->n_prompt, exact->vocab);
+        divergences[n_divergences++] = isnan(kl) ? INFINITY : kl;
+    } else {
+        tap_ok(false, "precision fast: %s", err.message);
+    }
+    golden_result_free(&fast);
+}
+
+static int by_size(const void *a, const void *b) {
+    double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+static void check_divergences(void) {
+    if (!n_divergences) return;
+    qsort(divergences, n_divergences, sizeof *divergences, by_size);
+    double median = divergences[n_divergences / 2];
+    tap_ok(median < 0.01,
+           "precision fast is close to exact: %zu cases without experts, median KL %.2g, largest %.2g nats",
+           n_divergences, median, divergences[n_divergences - 1]);
+}
+
 /* One case with one config on all tiers. */
 static void run_case(const char *folder, const char *name, const char *config_name) {
     struct golden g;
@@ -92,6 +167,7 @@ static void run_case(const char *folder, const char *name, const char *config_na
             golden_result_free(&result);
         have_first = true;
     }
+    if (ok && !strcmp(config_name, "config.json")) add_divergence(&g, temporary, &first);
     golden_result_free(&first);
     folder_remove(temporary);
     if (!tap_ok(ok, "%s%s%s", name, strcmp(config_name, "config.json") ? " with " : "",
@@ -182,5 +258,6 @@ int main(int argc, char **argv) {
     } else {
         tap_skip("the other golden cases", SHARED_ABSENT);
     }
+    check_divergences();
     return tap_done();
 }
