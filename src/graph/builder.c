@@ -191,6 +191,25 @@ struct value b_embed_position(struct builder *b, const struct weight *table) {
     return out;
 }
 
+struct value b_ngram(struct builder *b, struct ngram_params params) {
+    struct op op = {.kind = OP_NGRAM, .in = {value_none()}};
+    if (!b->failed && (params.n < 2 || params.n > 16 || params.vocab_size > 1 << 24))
+        builder_fail(b, ERROR_UNSUPPORTED, "%s: n-grams of %u tokens, of %u, are not supported", b->config->path,
+                     params.n, params.vocab_size);
+    if (b->failed) return value_none();
+    params.state = b_state(b, params.n - 1);
+    op.head.heads.n_units = 1;
+    op.head.ngram = params;
+    return b_head_op(b, op, (params.n - 1) * params.n_tables);
+}
+
+struct value b_embed_number(struct builder *b, const struct weight *table, struct value number) {
+    if (b->failed) return value_none();
+    struct value out = b_value(b, table->n_cols);
+    b_op(b, (struct op){.kind = OP_EMBED, .in = {number}, .out = out, .embed = {.weight = table, .by_value = true}});
+    return out;
+}
+
 struct value b_norm(struct builder *b, struct value x, struct norm_params norm) {
     return simple_op(b, (struct op){.kind = OP_NORM, .norm = norm}, x, value_none());
 }
@@ -521,6 +540,7 @@ const char *op_kind_name(enum op_kind kind) {
         [OP_MAMBA1] = "mamba1",
         [OP_LRU] = "lru",
         [OP_DPLR] = "dplr",
+        [OP_NGRAM] = "ngram",
         [OP_DELTA] = "delta",
         [OP_HEAD_GATED] = "head_gated",
         [OP_HEAD_SCALE] = "head_scale",

@@ -68,6 +68,9 @@ struct value b_embed(struct builder *b, const struct weight *table);
 struct value b_embed_with(struct builder *b, const struct weight *table, const struct weight *more);
 /* A row of the table for each position. */
 struct value b_embed_position(struct builder *b, const struct weight *table);
+/* Row numbers of n-gram tables (params.state is set here), and a table's row by a number. */
+struct value b_ngram(struct builder *b, struct ngram_params params);
+struct value b_embed_number(struct builder *b, const struct weight *table, struct value number);
 struct value b_norm(struct builder *b, struct value x, struct norm_params norm);
 /* RMS norm with a weight vector; plus_one: the file stores w - 1. */
 struct value b_rms_norm(struct builder *b, struct value x, const char *name, float eps, bool plus_one);

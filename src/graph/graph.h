@@ -78,6 +78,7 @@ enum op_kind {
     OP_LRU,        /* out = gated linear recurrence; in0 = x, in1 = log of the decay */
     OP_DPLR,       /* out = recurrence with a diagonal plus rank-one transition; in0 = q, in1 = decay, in2 = a,
                        in3 = b, in4 = k, in5 = v */
+    OP_NGRAM,      /* out = row numbers of n-gram tables, by the row's token and those before it, as u32 bits */
     OP_DELTA,      /* out = gated delta rule; in0 = q, in1 = k, in2 = v, in3 = b, in4 = a (raw) */
     OP_HEAD_GATED, /* out = f(in0) * in1, by heads */
     OP_HEAD_SCALE, /* out = f(in0) * in1, in0 with one value for each head */
@@ -207,6 +208,13 @@ struct dplr_params {
     uint32_t state; /* offset: [heads][value_dim][key_dim] */
 };
 
+/* Tables for the last 2, 3, .. n tokens, n_tables of each kind. Table t, counted through, has first_size + 2 t rows; the
+ * number is the sum of the tokens times powers of the vocabulary's size, the last token first, modulo that. */
+struct ngram_params {
+    uint32_t n, n_tables, first_size, vocab_size;
+    uint32_t state; /* offset: [n - 1], the tokens before, the last one last */
+};
+
 struct delta_params {
     uint32_t n_key_heads, n_value_heads, key_dim, value_dim;
     const struct weight *a, *dt_bias; /* a = -exp(A_log) */
@@ -224,6 +232,7 @@ struct op {
             const struct weight *weight;
             const struct weight *more; /* rows for the ids beyond the table, or NULL */
             bool by_id;                /* also where the row has a vector; ids beyond the table, and none, take row 0 */
+            bool by_value;             /* row number by in0, as u32 bits; numbers beyond the table take row 0 */
             bool by_position; /* row number position, or the last one beyond the table, in place of the token */
         } embed;
         const struct weight *weight; /* OP_WEIGH, OP_SPREAD, OP_ADD */
@@ -267,6 +276,7 @@ struct op {
                 struct scan_params scan;
                 struct dplr_params dplr;
                 struct delta_params delta;
+                struct ngram_params ngram;
             };
         } head;
         struct {

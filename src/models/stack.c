@@ -104,6 +104,7 @@ void stack_build(struct builder *b, struct stack *s) {
     if (s->more_embeddings)
         more = b_matrix(b, ROLE_EMBEDDING, s->more_embeddings, s->n_more_embeddings, s->d.hidden_size);
     struct value x = b_scale(b, b_embed_with(b, embedding, more), s->embedding_factor != 0 ? s->embedding_factor : 1);
+    if (s->embed) x = s->embed(b, x, s);
     if (s->embedding_norm) x = block_norm(b, x, &s->norm, s->embedding_norm);
     if (s->positions) {
         const struct weight *table = b_matrix(b, ROLE_EMBEDDING, s->positions, s->n_positions, s->d.hidden_size);
@@ -112,7 +113,7 @@ void stack_build(struct builder *b, struct stack *s) {
     for (uint32_t i = 0; i < s->d.n_layers && !b->failed; i++) {
         builder_layer(b, s->d.layer_format, i);
         if (s->adjust) s->adjust(b, s, i);
-        x = build_layer(b, x, s, i);
+        x = (s->layer ? s->layer : build_layer)(b, x, s, i);
         builder_layer_end(b, x);
     }
     builder_top(b);

@@ -29,6 +29,9 @@ struct stack {
     bool tied_by_default;
     bool normalizes_head;           /* each column of the head is divided by its length */
     struct value shared_projection; /* room for families whose layers use keys and values of another */
+    struct value (*embed)(struct builder *b, struct value x, struct stack *s); /* what follows the embedding, or NULL */
+    /* A whole layer in place of the two branches, or NULL. */
+    struct value (*layer)(struct builder *b, struct value x, struct stack *s, uint32_t layer);
     void (*adjust)(struct builder *b, struct stack *s, uint32_t layer); /* or NULL */
     struct value (*mix)(struct builder *b, struct value x, struct stack *s,
                         uint32_t layer); /* NULL = block_attention */

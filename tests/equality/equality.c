@@ -125,6 +125,7 @@ static const char *const cases[] = {
     "deepseek_v32-q4",
     "hf-glm-moe-dsa",
     "hf-minimax-m3-text",
+    "longcat_flash_ngram-q4",
 };
 
 struct tokens {

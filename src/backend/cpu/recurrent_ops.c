@@ -73,6 +73,32 @@ static float mamba2_time_step(const struct compiled *c, const struct op *op, uin
     return dt < p->dt_min ? p->dt_min : dt > p->dt_max ? p->dt_max : dt;
 }
 
+/* Tokens are f32s of the state: exact up to 2^24. A row without a token counts as token 0. */
+static void ngram(const struct compiled *c, const struct op *op, const struct unit *u) {
+    const struct ngram_params *p = &op->head.ngram;
+    float *state = state_at(c, c->step->spans[u->span].state_out, p->state);
+    uint32_t at = u->first_row, snapshot = 0, n_before = p->n - 1;
+    struct segment s;
+    while (next_segment(c, u, &at, &snapshot, &s)) {
+        for (uint32_t r = s.first_row; r < s.first_row + s.n_rows; r++) {
+            uint32_t token = c->step->rows[r].token < 0 ? 0 : (uint32_t)c->step->rows[r].token;
+            float *out = value_row(c, op->out, r);
+            for (uint32_t table = 0; table < n_before * p->n_tables; table++) {
+                uint64_t size = p->first_size + 2 * (uint64_t)table, power = 1, sum = token;
+                for (uint32_t back = 1; back <= table / p->n_tables + 1; back++) {
+                    power = power * p->vocab_size % size;
+                    sum += (uint64_t)state[n_before - back] * power;
+                }
+                uint32_t number = (uint32_t)(sum % size);
+                memcpy(out + table, &number, sizeof number);
+            }
+            memmove(state, state + 1, (n_before - 1) * sizeof *state);
+            state[n_before - 1] = (float)token;
+        }
+        if (s.snapshot >= 0) memcpy(state_at(c, (uint32_t)s.snapshot, p->state), state, n_before * sizeof *state);
+    }
+}
+
 static void mamba2(const struct compiled *c, const struct op *op, const struct unit *u) {
     const struct mamba2_params *p = &op->head.mamba2;
     uint32_t head = u->unit, group = head / p->heads_per_group, at = u->first_row, snapshot = 0;
@@ -203,6 +229,7 @@ static void delta(const struct compiled *c, const struct op *op, const struct un
 void cpu_recurrent_unit(const struct compiled *c, const struct op *op, const struct unit *u) {
     switch (op->kind) {
     case OP_CONV: conv(c, op, u); break;
+    case OP_NGRAM: ngram(c, op, u); break;
     case OP_MAMBA2: mamba2(c, op, u); break;
     case OP_MAMBA1:
     case OP_LRU: scan(c, op, u); break;

@@ -25,6 +25,13 @@ static void embed_row(const struct compiled *c, const struct op *op, uint32_t ro
     const struct step_row *r = &c->step->rows[row];
     const struct matrix *table = op->embed.weight->matrices;
     struct weight_rows run;
+    if (op->embed.by_value) {
+        uint32_t number;
+        memcpy(&number, value_row(c, op->in[0], row), sizeof number);
+        matrix_run(table, number < table->n_rows ? number : 0, 1, &run);
+        c->kernels->dequantize_row(&run, 0, out);
+        return;
+    }
     if (op->embed.by_id) {
         bool is_known = r->token >= 0 && (uint32_t)r->token < op->embed.weight->n_rows;
         matrix_run(table, is_known ? (uint32_t)r->token : 0, 1, &run);
