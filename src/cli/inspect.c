@@ -277,10 +277,16 @@ int command_arch(const struct options *options) {
     (void)options;
     struct buffer out = {0};
     size_t n = 0;
-    for (const struct family *f = families; f->name; f++) n++;
-    buffer_printf(&out, "Supported model families (%zu):\n\n%-14s %-48s %s\n", n, "family", "model_type", "made of");
+    int name_width = 0, type_width = 0;
+    for (const struct family *f = families; f->name; f++, n++) {
+        int name = (int)strlen(f->name), types = (int)strlen(f->model_types);
+        name_width = name > name_width ? name : name_width;
+        type_width = types > type_width ? types : type_width;
+    }
+    buffer_printf(&out, "Supported model families (%zu):\n\n%-*s  %-*s  %s\n", n, name_width, "family", type_width,
+                  "model_type", "made of");
     for (const struct family *f = families; f->name; f++)
-        buffer_printf(&out, "%-14s %-48s %s\n", f->name, f->model_types, f->blocks);
+        buffer_printf(&out, "%-*s  %-*s  %s\n", name_width, f->name, type_width, f->model_types, f->blocks);
     buffer_puts(&out, "\nweight formats:");
     for (int i = 0; i < N_WEIGHT_FORMATS; i++) buffer_printf(&out, " %s", weight_formats[i].name);
     buffer_putc(&out, '\n');

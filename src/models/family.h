@@ -94,6 +94,7 @@ void build_moondream2(struct builder *b);
 void build_mllama(struct builder *b);
 void build_glm_ocr(struct builder *b);
 void build_paddleocr_text(struct builder *b);
+void build_mellum(struct builder *b);
 void build_nanochat(struct builder *b);
 void build_lille(struct builder *b);
 void build_openelm(struct builder *b);

@@ -73,6 +73,7 @@ static const char *const cases[] = {
     "nanochat-q4",
     "iquestloopcoder-q4",
     "ernie4_5-q4",
+    "mellum-q4",
     "mixtral-q4",
     "qwen3_moe-q4",
     "mamba2-bf16",
