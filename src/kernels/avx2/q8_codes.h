@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Codes of a block of 64 columns, unpacked to bytes in the order of the activations, and their dot products. */
+/* Codes of a block of 64 columns, unpacked to bytes in the order of the activations. */
 #ifndef MLXCEL_KERNELS_AVX2_Q8_CODES_H
 #define MLXCEL_KERNELS_AVX2_Q8_CODES_H
 
@@ -29,11 +29,14 @@ Q8_INLINE struct q8_codes codes_nibbles(const unsigned char *p) {
 }
 
 /* e2m1: the doubled value plus 12. */
-Q8_INLINE struct q8_codes codes_fp4(const unsigned char *p) {
+Q8_INLINE __m256i fp4_values(__m256i nibbles) {
     __m256i values = _mm256_setr_epi8(12, 13, 14, 15, 16, 18, 20, 24, 12, 11, 10, 9, 8, 6, 4, 0, 12, 13, 14, 15, 16, 18,
                                       20, 24, 12, 11, 10, 9, 8, 6, 4, 0);
+    return _mm256_shuffle_epi8(values, nibbles);
+}
+Q8_INLINE struct q8_codes codes_fp4(const unsigned char *p) {
     struct q8_codes c = codes_nibbles(p);
-    for (int i = 0; i < 2; i++) c.half[i] = _mm256_shuffle_epi8(values, c.half[i]);
+    for (int i = 0; i < 2; i++) c.half[i] = fp4_values(c.half[i]);
     return c;
 }
 
@@ -92,121 +95,6 @@ Q8_INLINE struct q8_codes codes_load(enum weight_format format, const unsigned c
     case WEIGHT_AFFINE8: return (struct q8_codes){{load_32(p), load_32(p + 32)}};
     default: return codes_fp4(p);
     }
-}
-
-/* ---- dot products of a block: 8 lanes of 32 bits, or of pairs of 16 bits, still to be summed ---- */
-
-/* Four products of the largest code fit 16 bits everywhere but for 8-bit codes; with 4-bit codes so do the sums of four
- * lanes, which spares half of the additions. */
-Q8_INLINE bool dots_are_16_bit(enum weight_format format) { return q8_largest_code(format) <= 16; }
-
-/* A dot product as computed is the true one plus this times the sum of the activations. 8-bit codes are moved to
- * -128 .. 127, since products of larger ones would saturate. */
-Q8_INLINE int dot_offset(enum weight_format format) { return format == WEIGHT_AFFINE8 ? -128 : q8_code_offset(format); }
-
-Q8_INLINE __m256i multiply_half(enum weight_format format, __m256i codes, const int8_t *x) {
-    __m256i activations = _mm256_loadu_si256((const __m256i *)(const void *)x);
-    if (format != WEIGHT_AFFINE8) return _mm256_maddubs_epi16(codes, activations);
-    __m256i centred = _mm256_xor_si256(codes, _mm256_set1_epi8((char)0x80));
-    __m256i products = _mm256_maddubs_epi16(_mm256_abs_epi8(centred), _mm256_sign_epi8(activations, centred));
-    return _mm256_madd_epi16(products, _mm256_set1_epi16(1));
-}
-
-Q8_INLINE __m256i add_dots(enum weight_format format, __m256i a, __m256i b) {
-    return format == WEIGHT_AFFINE8 ? _mm256_add_epi32(a, b) : _mm256_add_epi16(a, b);
-}
-
-/* With two or four groups, each has its own lanes: [0 | 1] or [0 0 1 1 | 2 2 3 3]. */
-Q8_INLINE __m256i block_dot(enum weight_format format, int groups, struct q8_codes c, const int8_t *x) {
-    __m256i low = multiply_half(format, c.half[0], x), high = multiply_half(format, c.half[1], x + 32);
-    if (groups > 1 && q8_order(format) == ACTIVATION_BYTES) {
-        __m256i a = _mm256_permute2x128_si256(low, high, 0x20), b = _mm256_permute2x128_si256(low, high, 0x31);
-        low = a;
-        high = b;
-    }
-    __m256i dot = add_dots(format, low, high);
-    if (groups > 1 && q8_order(format) == ACTIVATION_CRUMBS) dot = _mm256_permute4x64_epi64(dot, 0xd8);
-    if (dots_are_16_bit(format) || format == WEIGHT_AFFINE8) return dot;
-    return _mm256_madd_epi16(dot, _mm256_set1_epi16(1));
-}
-
-/* ---- sums of eight blocks' lanes together; partial results combine as the blocks come ---- */
-
-Q8_INLINE __m256i add_lanes(bool is_16_bit, __m256i a, __m256i b) {
-    return is_16_bit ? _mm256_add_epi16(a, b) : _mm256_add_epi32(a, b);
-}
-
-/* a b: [a b a b | ..], or with four groups [a0 a1 b0 b1 | a2 a3 b2 b3]. */
-Q8_INLINE __m256i join_two(enum weight_format format, int groups, __m256i a, __m256i b) {
-    if (groups == 4) {
-        __m256 x = _mm256_castsi256_ps(a), y = _mm256_castsi256_ps(b);
-        return _mm256_add_epi32(_mm256_castps_si256(_mm256_shuffle_ps(x, y, 0x88)),
-                                _mm256_castps_si256(_mm256_shuffle_ps(x, y, 0xdd)));
-    }
-    return add_lanes(dots_are_16_bit(format), _mm256_unpacklo_epi32(a, b), _mm256_unpackhi_epi32(a, b));
-}
-
-/* ab, cd: [a b c d | a b c d], 32 bits each. Four groups: not summed but sorted, [a b c d]0 | [..]2 and [..]1 | [..]3. */
-Q8_INLINE void join_four(enum weight_format format, int groups, __m256i ab, __m256i cd, __m256i out[2]) {
-    if (groups == 4) {
-        __m256 x = _mm256_castsi256_ps(ab), y = _mm256_castsi256_ps(cd);
-        out[0] = _mm256_castps_si256(_mm256_shuffle_ps(x, y, 0x88));
-        out[1] = _mm256_castps_si256(_mm256_shuffle_ps(x, y, 0xdd));
-        return;
-    }
-    bool is_16_bit = dots_are_16_bit(format);
-    out[0] = add_lanes(is_16_bit, _mm256_unpacklo_epi64(ab, cd), _mm256_unpackhi_epi64(ab, cd));
-    if (is_16_bit) out[0] = _mm256_madd_epi16(out[0], _mm256_set1_epi16(1));
-    out[1] = out[0];
-}
-
-Q8_INLINE void join_eight(int groups, const __m256i abcd[2], const __m256i efgh[2], __m256i out[]) {
-    __m256i low = _mm256_permute2x128_si256(abcd[0], efgh[0], 0x20);
-    __m256i high = _mm256_permute2x128_si256(abcd[0], efgh[0], 0x31);
-    if (groups == 1) {
-        out[0] = _mm256_add_epi32(low, high);
-        return;
-    }
-    out[0] = low;
-    if (groups == 2) {
-        out[1] = high;
-        return;
-    }
-    out[2] = high;
-    out[1] = _mm256_permute2x128_si256(abcd[1], efgh[1], 0x20);
-    out[3] = _mm256_permute2x128_si256(abcd[1], efgh[1], 0x31);
-}
-
-/* Integer dots of the blocks at `codes` with the rows x[r], lane = block; of n blocks only, the others give 0. */
-Q8_INLINE void block_dots(enum weight_format format, int groups, int n_rows, uint32_t n, const unsigned char *codes,
-                          uint32_t shift, const int8_t *const x[], __m256i out[][4]) {
-    __m256i fours[4][2][2];
-#pragma GCC unroll 2
-    for (int f = 0; f < 2; f++) {
-        __m256i twos[4][2];
-#pragma GCC unroll 2
-        for (int t = 0; t < 2; t++) {
-            __m256i ones[4][2];
-#pragma GCC unroll 2
-            for (int i = 0; i < 2; i++) {
-                uint32_t block = (uint32_t)(f * 4 + t * 2 + i);
-                if (block < n) {
-                    struct q8_codes c = codes_load(format, codes + block * q8_block_bytes(format), shift);
-#pragma GCC unroll 4
-                    for (int r = 0; r < n_rows; r++) ones[r][i] = block_dot(format, groups, c, x[r] + block * 64);
-                } else {
-#pragma GCC unroll 4
-                    for (int r = 0; r < n_rows; r++) ones[r][i] = _mm256_setzero_si256();
-                }
-            }
-#pragma GCC unroll 4
-            for (int r = 0; r < n_rows; r++) twos[r][t] = join_two(format, groups, ones[r][0], ones[r][1]);
-        }
-#pragma GCC unroll 4
-        for (int r = 0; r < n_rows; r++) join_four(format, groups, twos[r][0], twos[r][1], fours[r][f]);
-    }
-#pragma GCC unroll 4
-    for (int r = 0; r < n_rows; r++) join_eight(groups, fours[r][0], fours[r][1], out[r]);
 }
 
 #endif

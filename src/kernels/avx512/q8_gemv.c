@@ -2,13 +2,13 @@
 /* Products with up to four quantised activation rows, for every kind of weights. */
 #include "kernels/avx512/q8.h"
 
-#include "kernels/avx512/q8_codes.h"
+#include "kernels/avx512/q8_dots.h"
 #include "kernels/simd/q8_gemv.h"
 
 Q8_KINDS(GEMV_DEFINE)
 
-static const gemv_function functions[N_WEIGHT_FORMATS][3][GEMV_ROWS + 1] = {Q8_KINDS(GEMV_ENTRY)};
+static const gemv_function functions[N_WEIGHT_FORMATS][3][9] = {Q8_KINDS(GEMV_ENTRY)};
 
 void avx512_q8_gemv(const struct matmul_job *job, int groups) {
-    gemv(functions[job->weights->format][groups / 2], job);
+    gemv(functions[job->weights->format][groups / 2], job, groups);
 }
