@@ -14,7 +14,11 @@ enum { GEMV_ROWS = 8 };
 
 /* Bytes at .. at + 63 of n_bytes, then zeros. */
 Q8_INLINE __m512i load_some(const unsigned char *p, uint32_t n_bytes, uint32_t at) {
-    if (at + 64 <= n_bytes) return _mm512_loadu_si512(p + at);
+    if (at + 64 <= n_bytes) {
+        __m512i x = _mm512_loadu_si512(p + at);
+        __asm__("" : "+v"(x)); /* else gcc reads memory again for a second use, most often across cache lines */
+        return x;
+    }
     return _mm512_maskz_loadu_epi8((__mmask64)((1ull << (n_bytes > at ? n_bytes - at : 0)) - 1), p + at);
 }
 

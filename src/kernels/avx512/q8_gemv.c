@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Products with up to four quantised activation rows, for every kind of weights. */
+/* Products with few quantised activation rows, for every kind of weights. */
 #include "kernels/avx512/q8.h"
 
 #include "kernels/avx512/q8_dots.h"

@@ -3,7 +3,7 @@
 #include "kernels/avx512/q8.h"
 
 /* From this many activation rows on, weights are unpacked into a panel. Measured on a Zen 4. */
-enum { PANEL_ROWS = 17 };
+enum { PANEL_ROWS = 33 };
 
 static void matmul_q8(const struct matmul_job *job) {
     int groups = job->weights->group == 32 ? 2 : job->weights->group == 16 ? 4 : 1;
