@@ -282,6 +282,8 @@ static bool take_thinking(const struct json *body, struct chat_input *input, str
     else if (thinking)
         return problem_set(problem, 400, "thinking",
                            "'thinking.type' must be \"enabled\", \"adaptive\" or \"disabled\"");
+    if (!field_integer(thinking, "budget_tokens", 0, INT32_MAX, g->think_budget, &g->think_budget, problem))
+        return false;
     input->reasoning_effort = request_string(g->exchange, output, "effort");
     if (!format) return true;
     if (!json_string_is(json_get(format, "type"), "json_schema"))

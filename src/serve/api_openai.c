@@ -155,21 +155,59 @@ bool openai_take_tools(struct generation *g, const struct json *body, struct cha
     return request_force_call(g, tools, name, problem);
 }
 
-bool openai_take_format(struct generation *g, const struct json *body, struct problem *problem) {
-    (void)g;
-    static const char *const names[] = {"grammar",       "json_schema",    "guided_json",        "guided_regex",
-                                        "guided_choice", "guided_grammar", "structured_outputs", "regex"};
-    const struct json *format = field_get(body, "response_format");
-    const struct json *type = field_get(format, "type");
-    if (format && !json_is_string(type))
+static bool take_response_format(struct generation *g, const struct json *format, struct problem *problem) {
+    const struct json *type = field_get(format, "type"), *wrapper = field_get(format, "json_schema");
+    const struct json *schema = field_get(wrapper, "schema");
+    if (!json_is_string(type))
         return problem_set(problem, 400, "response_format", "'response_format' must have a string 'type'");
-    if (format && !json_string_is(type, "text"))
-        return problem_set(problem, 400, "response_format", "'response_format' of type '%.*s' is not supported",
-                           (int)(type->count < 40 ? type->count : 40), type->string);
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
-        const struct json *v = field_get(body, names[i]);
-        if (v && !(json_is_string(v) && !v->count))
-            return problem_set(problem, 400, names[i], "'%s' is not supported", names[i]);
+    if (json_string_is(type, "text")) return true;
+    if (!schema) schema = field_get(format, "schema");
+    if (json_string_is(type, "json_object")) return request_force_json(g, schema, "response_format", problem);
+    if (json_string_is(type, "json_schema")) {
+        if (!schema)
+            return problem_set(problem, 400, "response_format", "'response_format.json_schema' has no 'schema'");
+        return request_force_json(g, schema, "response_format", problem);
+    }
+    return problem_set(problem, 400, "response_format", "'response_format' of type '%.*s' is not supported",
+                       (int)(type->count < 40 ? type->count : 40), type->string);
+}
+
+/* A schema as an object, or as its text. */
+static bool take_schema(struct generation *g, const struct json *value, const char *param, struct problem *problem) {
+    struct mx_error err;
+    if (json_is_string(value)) {
+        value = json_parse(&g->exchange->arena, value->string, value->count, 0, 64, &err);
+        if (!value) return problem_set(problem, 400, param, "'%s': %s", param, err.message);
+    }
+    return request_force_json(g, value, param, problem);
+}
+
+bool openai_take_format(struct generation *g, const struct json *body, struct problem *problem) {
+    static const struct {
+        const char *name, *member; /* of structured_outputs */
+        enum guide_source source;
+    } texts[] = {{"grammar", "grammar", GUIDE_GBNF},
+                 {"guided_grammar", NULL, GUIDE_GBNF},
+                 {"regex", "regex", GUIDE_REGEX},
+                 {"guided_regex", NULL, GUIDE_REGEX},
+                 {"guided_choice", "choice", GUIDE_CHOICES}};
+    const struct json *format = field_get(body, "response_format"), *more = field_get(body, "structured_outputs");
+    const struct json *schema = field_get(body, "json_schema"), *guided = field_get(body, "guided_json"),
+                      *inner = field_get(more, "json");
+    if (format && !take_response_format(g, format, problem)) return false;
+    if (schema && !take_schema(g, schema, "json_schema", problem)) return false;
+    if (guided && !take_schema(g, guided, "guided_json", problem)) return false;
+    if (inner && !take_schema(g, inner, "structured_outputs", problem)) return false;
+    if (json_bool(field_get(more, "json_object"), false) && !request_force_json(g, NULL, "structured_outputs", problem))
+        return false;
+    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
+        const struct json *v = field_get(body, texts[i].name),
+                          *m = texts[i].member ? field_get(more, texts[i].member) : NULL;
+        /* As in llama-server, a schema counts before a grammar, and an empty grammar is none. */
+        if (v && json_is_string(v) && !v->count) v = NULL;
+        if (v && texts[i].source == GUIDE_GBNF && schema) v = NULL;
+        if (v && !request_force_text(g, texts[i].source, v, texts[i].name, problem)) return false;
+        if (m && !request_force_text(g, texts[i].source, m, "structured_outputs", problem)) return false;
     }
     return true;
 }

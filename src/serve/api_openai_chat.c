@@ -305,10 +305,6 @@ static bool check_fixed(const struct json *body, struct problem *problem) {
             return problem_set(problem, 400, "modalities", "'modalities' other than \"text\" are not supported");
     if (verbosity && !json_string_is(verbosity, "medium"))
         return problem_set(problem, 400, "verbosity", "'verbosity' other than \"medium\" is not supported");
-    static const char *const budgets[] = {"thinking_budget_tokens", "thinking_token_budget", "thinking_budget"};
-    for (size_t i = 0; i < 3; i++)
-        if (json_integer(field_get(body, budgets[i]), -1) >= 0)
-            return problem_set(problem, 400, budgets[i], "'%s' is not supported", budgets[i]);
     return true;
 }
 
@@ -321,6 +317,9 @@ static bool take_reasoning(struct generation *g, const struct json *body, struct
     if (format && (!name || (strcmp(name, "auto") && strcmp(name, "deepseek") && strcmp(name, "none"))))
         return problem_set(problem, 400, "reasoning_format",
                            "'reasoning_format' must be \"auto\", \"deepseek\" or \"none\"");
+    static const char *const budgets[] = {"thinking_budget_tokens", "thinking_token_budget", "thinking_budget"};
+    for (size_t i = 0; i < 3; i++)
+        if (!field_integer(body, budgets[i], -1, INT32_MAX, g->think_budget, &g->think_budget, problem)) return false;
     if (effort) input->reasoning_effort = request_string(g->exchange, body, "reasoning_effort");
     return true;
 }

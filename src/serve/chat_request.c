@@ -181,6 +181,10 @@ bool request_take_chat(struct generation *g, const struct chat_input *input, str
     struct token_list tokens = {0};
     struct mx_error err = {0};
     bool ok = request_render(g, input, &text, problem);
+    if (input->enable_thinking == 0) g->may_think = false;
+    /* Where answers are messages with headers, what must have a form is the final one. */
+    if (ok && g->rule.source != GUIDE_NOTHING && !strcmp(reply_format_name(g->served->format), "harmony"))
+        ok = buffer_puts(&text, "<|channel|>final<|message|>") || problem_set(problem, 500, NULL, "out of memory");
     /* A template writes the special tokens itself; the plain one leaves them to the tokenizer. */
     unsigned flags = g->served->has_template ? 0 : TOKENIZE_SPECIAL;
     ok = ok && (tokenizer_encode(g->served->tokenizer, text.data ? text.data : "", text.length, flags, &tokens, &err) ||

@@ -25,6 +25,8 @@ struct generation *generation_create(struct exchange *x, const char *model_name,
                              .max_tokens = served->options->n_predict,
                              .sampling = served->sampling,
                              .breakers = &served->breakers,
+                             .think_budget = served->options->reasoning_budget,
+                             .may_think = served->thinks,
                              .created = (int64_t)time(NULL)};
     pthread_mutex_init(&g->lock, NULL);
     const char *name = arena_copy(&x->arena, served->id, strlen(served->id));
@@ -48,7 +50,10 @@ static void free_choice(struct generation_choice *c) {
 void generation_free(struct generation *g) {
     if (g->dispose) g->dispose(g);
     for (uint32_t i = 0; g->choices && i < g->n_choices; i++) free_choice(&g->choices[i]);
-    for (uint32_t i = 0; i < g->n_prompts; i++) free(g->prompts[i].tokens);
+    for (uint32_t i = 0; i < g->n_prompts; i++) {
+        free(g->prompts[i].tokens);
+        guide_destroy(g->prompts[i].guide);
+    }
     free(g->choices);
     free(g->prompts);
     buffer_free(&g->json);
@@ -183,7 +188,9 @@ static bool take_token(struct generation_choice *c, const struct engine_event *e
     if (!text_stream_push(&c->stream, event->token, err) || !pass_on(c, err)) return false;
     if (c->result.reasoning.length > reasoning) c->n_reasoning++;
     if (g->writer->token && g->streams) g->writer->token(c, event->token);
-    return true;
+    const struct mx_error *failure = guide_failure(g->prompts[c->index / g->n_per_prompt].guide);
+    if (failure) *err = *failure;
+    return !failure;
 }
 
 static bool end_text(struct generation_choice *c, enum finish_reason reason, struct mx_error *err) {
@@ -284,7 +291,8 @@ static enum verdict on_event(void *context, const struct engine_event *event) {
         else if (!take_token(c, event, &err)) {
             fail_from_error(g, &err);
             verdict = VERDICT_STOP;
-        } else if (c->stream.is_stopped || (g->one_call_only && c->n_calls_ended)) {
+        } else if (c->stream.is_stopped || (g->one_call_only && c->n_calls_ended) ||
+                   guide_is_complete(p->guide, event->choice)) {
             verdict = VERDICT_STOP;
         }
         break;
@@ -325,7 +333,7 @@ static bool check_lengths(struct generation *g, struct problem *problem) {
 
 static bool init_choices(struct generation *g, struct problem *problem) {
     struct mx_error err = {0};
-    const struct reply_format *format = g->parses_reply ? g->served->format : NULL;
+    const struct reply_format *format = !g->parses_reply ? NULL : g->reply_format ? g->reply_format : g->served->format;
     const struct reply_format *markers = g->keeps_markers ? g->served->format : format;
     g->n_choices = g->n_prompts * g->n_per_prompt;
     g->choices = array_calloc(g->n_choices, sizeof *g->choices);
@@ -346,11 +354,27 @@ static bool init_choices(struct generation *g, struct problem *problem) {
     return true;
 }
 
+static bool init_guides(struct generation *g, struct problem *problem) {
+    for (uint32_t i = 0; i < g->n_prompts; i++) {
+        struct guide_options options = {.served = g->served,
+                                        .rule = g->rule,
+                                        .prompt = g->prompt_text,
+                                        .prompt_length = g->prompt_text_length,
+                                        .may_think = g->may_think && g->parses_reply,
+                                        .think_budget = g->think_budget,
+                                        .n_choices = g->n_per_prompt,
+                                        .stop_ids = g->stop_ids,
+                                        .n_stop_ids = g->n_stop_ids};
+        if (!guide_create(&g->prompts[i].guide, &options, problem)) return false;
+    }
+    return true;
+}
+
 bool generation_submit(struct generation *g, struct problem *problem) {
     struct mx_error err = {0};
     if (!check_lengths(g, problem)) return false;
     if (!sampling_check(&g->sampling, &err)) return problem_from_error(problem, &err, NULL);
-    if (!init_choices(g, problem)) return false;
+    if (!init_choices(g, problem) || !init_guides(g, problem)) return false;
     pthread_mutex_lock(&g->lock);
     if (g->is_abandoned || atomic_load(&g->exchange->is_gone)) {
         pthread_mutex_unlock(&g->lock);
@@ -360,6 +384,7 @@ bool generation_submit(struct generation *g, struct problem *problem) {
     bool ok = true;
     for (uint32_t i = 0; i < g->n_prompts && ok; i++) {
         struct generation_prompt *p = &g->prompts[i];
+        struct token_mask mask = {.context = p->guide, .fill = guide_fill, .accept = guide_accept};
         struct engine_request request = {.prompt = p->tokens,
                                          .n_prompt = p->n_tokens,
                                          .max_tokens = g->max_tokens,
@@ -368,6 +393,7 @@ bool generation_submit(struct generation *g, struct problem *problem) {
                                          .stop_ids = g->stop_ids,
                                          .n_stop_ids = g->n_stop_ids,
                                          .breakers = g->breakers,
+                                         .mask = p->guide ? mask : (struct token_mask){0},
                                          .priority = g->priority,
                                          .on_event = on_event,
                                          .context = p};

@@ -8,6 +8,7 @@
 #define MLXCEL_SERVE_GENERATION_H
 
 #include "engine/sampler_dry.h"
+#include "serve/guide.h"
 #include "serve/registry.h"
 #include "text/text_stream.h"
 
@@ -42,6 +43,7 @@ struct generation_prompt {
     size_t n_tokens;
     uint64_t id; /* the engine's; 0 = not submitted */
     size_t n_cached;
+    struct guide *guide; /* or NULL */
 };
 
 /* What a dialect does with the events. The first three are for streams only; event may be of any reply_event_kind. All run
@@ -81,6 +83,10 @@ struct generation {
     const struct json *tools; /* that calls may name; NULL = none are parsed */
     const char *prompt_text;  /* rendered, for the reply parser */
     size_t prompt_text_length;
+    struct guide_rule rule; /* that the content must follow */
+    int64_t think_budget;   /* tokens of thoughts; -1 = any number */
+    bool may_think;
+    const struct reply_format *reply_format; /* that calls are written in, where it is not the model's */
     int priority;
     void *extra; /* of the dialect; in the exchange's arena */
     char answer_id[CALL_ID_BYTES];

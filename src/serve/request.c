@@ -18,14 +18,69 @@ const struct json *request_parse_built(struct exchange *x, struct buffer *text, 
     return value;
 }
 
+/* ---- forms that answers must have ---- */
+
+/* A call as JSON: {"name": one of the tools, "arguments": what its schema allows}. */
+static void write_call_schema(struct json_writer *w, const struct json *function) {
+    const struct json *parameters = field_get(function, "parameters");
+    static const char head[] = "{\"type\":\"object\",\"additionalProperties\":false,\"required\":[\"name\","
+                               "\"arguments\"],\"properties\":{\"name\":{\"const\":";
+    struct buffer *out = w->out;
+    buffer_append(out, head, sizeof head - 1);
+    json_append_quoted(out, json_get(function, "name")->string, json_get(function, "name")->count);
+    buffer_puts(out, "},\"arguments\":");
+    struct json_writer inner = {.out = out};
+    if (parameters && parameters->count)
+        json_write_value(&inner, parameters);
+    else
+        buffer_puts(out, "{\"type\":\"object\"}");
+    buffer_puts(out, "}}");
+}
+
 bool request_force_call(struct generation *g, const struct json *tools, const char *name, struct problem *problem) {
-    (void)g, (void)tools, (void)name;
-    return problem_set(problem, 400, "tool_choice", "a 'tool_choice' that forces a call is not supported");
+    struct buffer text = {0};
+    struct json_writer w = {.out = &text};
+    size_t n = 0;
+    buffer_puts(&text, "{\"anyOf\":[");
+    for (uint32_t i = 0; i < tools->count; i++) {
+        const struct json *function = json_get(&tools->items[i], "function");
+        if (name && !json_string_is(json_get(function, "name"), name)) continue;
+        if (n++) buffer_putc(&text, ',');
+        write_call_schema(&w, function);
+    }
+    buffer_puts(&text, "]}");
+    if (!n) {
+        buffer_free(&text);
+        return problem_set(problem, 400, "tool_choice", "'tool_choice' names '%.100s', which is none of the tools",
+                           name ? name : "");
+    }
+    const struct json *schema = request_parse_built(g->exchange, &text, problem);
+    if (!schema) return false;
+    /* Written as plain JSON, whatever form the model has: the parser for that form reads it. */
+    g->rule = (struct guide_rule){GUIDE_SCHEMA, schema, "tools"};
+    g->reply_format = reply_format_find("generic-json");
+    return true;
 }
 
 bool request_force_json(struct generation *g, const struct json *schema, const char *param, struct problem *problem) {
-    (void)g, (void)schema;
-    return problem_set(problem, 400, param, "'%s' is not supported", param);
+    if (g->rule.source != GUIDE_NOTHING)
+        return problem_set(problem, 400, param, "'%s' and '%s' exclude each other", g->rule.param, param);
+    if (schema && !json_is_object(schema) && !json_is_bool(schema))
+        return problem_set(problem, 400, param, "'%s': the schema must be an object", param);
+    g->rule = (struct guide_rule){schema ? GUIDE_SCHEMA : GUIDE_JSON_OBJECT, schema, param};
+    return true;
+}
+
+bool request_force_text(struct generation *g, enum guide_source source, const struct json *value, const char *param,
+                        struct problem *problem) {
+    bool fits = source == GUIDE_CHOICES ? json_is_array(value) : json_is_string(value);
+    if (!fits)
+        return problem_set(problem, 400, param, "'%s' must be %s", param,
+                           source == GUIDE_CHOICES ? "an array of strings" : "a string");
+    if (g->rule.source != GUIDE_NOTHING)
+        return problem_set(problem, 400, param, "'%s' and '%s' exclude each other", g->rule.param, param);
+    g->rule = (struct guide_rule){source, value, param};
+    return true;
 }
 
 /* ---- sampling and stops ---- */

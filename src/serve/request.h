@@ -43,6 +43,10 @@ bool request_force_call(struct generation *generation, const struct json *tools,
 bool request_force_json(struct generation *generation, const struct json *schema, const char *param,
                         struct problem *problem);
 
+/* A grammar, a regular expression (value: a string), or choices (an array of strings). */
+bool request_force_text(struct generation *generation, enum guide_source source, const struct json *value,
+                        const char *param, struct problem *problem);
+
 /* Parses JSON text that a translator wrote; the buffer is freed. NULL with the problem set. */
 const struct json *request_parse_built(struct exchange *exchange, struct buffer *text, struct problem *problem);
 

@@ -163,6 +163,7 @@ struct served *served_open(const struct server_options *options, struct metrics 
     s->metrics = metrics;
     s->created_unix = (int64_t)time(NULL);
     pthread_mutex_init(&s->lock, NULL);
+    pthread_mutex_init(&s->trie_lock, NULL);
     s->id = strdup(id);
     s->path = strdup(path);
     bool ok = (s->id && s->path) || error_memory(err, path);
@@ -200,6 +201,8 @@ void served_close(struct served *s) {
     free((void *)(uintptr_t)s->sampling.logit_bias);
     arena_free(&s->arena);
     pthread_mutex_destroy(&s->lock);
+    pthread_mutex_destroy(&s->trie_lock);
+    token_trie_destroy(s->trie);
     free(s->id);
     free(s->path);
     free(s);
@@ -210,6 +213,14 @@ struct engine_stats served_stats(struct served *s) {
     struct engine_stats stats = s->stats;
     pthread_mutex_unlock(&s->lock);
     return stats;
+}
+
+const struct token_trie *served_trie(struct served *s, struct mx_error *err) {
+    pthread_mutex_lock(&s->trie_lock);
+    if (!s->trie) s->trie = token_trie_create(s->tokenizer, s->model.graph.vocab_size, err);
+    const struct token_trie *trie = s->trie;
+    pthread_mutex_unlock(&s->trie_lock);
+    return trie;
 }
 
 bool served_is_healthy(struct served *s, uint64_t now_ns) {

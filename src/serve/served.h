@@ -8,6 +8,7 @@
 #include "serve/server.h"
 #include "text/chat_template.h"
 #include "text/reply.h"
+#include "text/token_mask.h"
 #include "text/tokenizer.h"
 
 #include <pthread.h>
@@ -40,6 +41,9 @@ struct served {
     atomic_uint_least64_t step_since_ns; /* the running step began; 0 = none runs */
     atomic_bool is_damaged;
 
+    pthread_mutex_t trie_lock;
+    struct token_trie *trie; /* made when it is first needed */
+
     pthread_mutex_t lock;
     struct engine_stats stats; /* as of the last step */
     uint64_t awake_ns;         /* time in which there was work */
@@ -54,6 +58,9 @@ void served_close(struct served *served);
 struct engine_stats served_stats(struct served *served);
 /* False when the engine is dead, or a step has taken longer than the limit. */
 bool served_is_healthy(struct served *served, uint64_t now_ns);
+
+/* The vocabulary for grammars; any thread. NULL with the error set. */
+const struct token_trie *served_trie(struct served *served, struct mx_error *err);
 
 /* Breakers of DRY from the strings of a JSON array; false with the error set. */
 bool served_make_breakers(const struct served *served, const struct json *strings, struct dry_breakers *breakers,
