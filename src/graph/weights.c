@@ -5,6 +5,7 @@
 #include "base/memory.h"
 #include "format/awq.h"
 
+#include <fnmatch.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -161,6 +162,11 @@ static bool read_config(struct weights *w, struct mx_error *err) {
         w->quantization = (struct quantization){WEIGHT_MXFP4, 32};
         return true;
     }
+    if (json_string_is(method, "modelopt") && json_string_is(json_get(q, "quant_algo"), "NVFP4")) {
+        w->quantization = (struct quantization){WEIGHT_NVFP4, 16};
+        w->plain_modules = json_get(q, "ignore");
+        return true;
+    }
     if (json_string_is(method, "awq") && is_awq_gemm(q)) {
         w->is_awq = true;
         return read_quantization(q, (struct quantization){0}, &w->quantization);
@@ -173,6 +179,19 @@ static bool read_config(struct weights *w, struct mx_error *err) {
                      (long long)json_integer(json_get(q, "group_size"), 0));
 }
 
+/* Whether a pattern ("lm_head", "model.layers.*.self_attn*") names the module, under its plain or a wrapped name. */
+static bool is_listed_plain(struct weights *w, const char *module) {
+    char wrapped[MAX_NAME];
+    for (uint32_t k = 0; json_is_array(w->plain_modules) && k < w->plain_modules->count; k++) {
+        const char *pattern = json_string_copy(&w->arena, &w->plain_modules->items[k]);
+        for (int i = 0; pattern && i < N_WRAPPERS; i++) {
+            wrap_name(i, module, wrapped);
+            if (!fnmatch(pattern, wrapped, 0)) return true;
+        }
+    }
+    return false;
+}
+
 /* The config's entry for a module, under its plain or a wrapped name. */
 static struct quantization module_quantization(struct weights *w, const char *module) {
     const struct json *q = config_get(w->config, "quantization"), *entry = NULL;
@@ -182,6 +201,7 @@ static struct quantization module_quantization(struct weights *w, const char *mo
         entry = json_get(q, wrapped);
     }
     struct quantization result = w->quantization;
+    if (!entry && is_listed_plain(w, module)) return (struct quantization){0};
     if (json_is_bool(entry)) return json_bool(entry, true) ? result : (struct quantization){0};
     if (json_is_object(entry)) read_quantization(entry, result, &result);
     return result;
@@ -240,7 +260,8 @@ static void count_bytes(struct weight *weight) {
 /* The tensors of one module. */
 struct module {
     const struct tensor *codes, *scales, *biases;
-    bool is_awq; /* qweight, scales and qzeros, to be repacked */
+    const struct tensor *factor; /* of the whole tensor; NULL = none */
+    bool is_awq;                 /* qweight, scales and qzeros, to be repacked */
 };
 
 /* MXFP4 as released checkpoints have it: module_blocks U8 [.., rows, groups, 16] is the same bytes as U32 [.., rows, words];
@@ -260,7 +281,29 @@ static bool find_blocks(struct weights *w, const char *module, struct module *fo
     view->dtype = DTYPE_U32;
     view->n_dims--;
     view->shape[view->n_dims - 1] *= 4;
-    *found = (struct module){view, scales, NULL};
+    *found = (struct module){.codes = view, .scales = scales};
+    return true;
+}
+
+/* NVFP4 as ModelOpt writes it: weight U8 [rows, cols / 2], weight_scale F8_E4M3 [rows, groups], and a factor of the whole
+ * tensor. Codes and scales are the same bytes as in the MLX layout. */
+static bool view_triplet(struct weights *w, const char *module, struct module *found) {
+    char name[MAX_NAME + 32];
+    const struct tensor *codes = found->codes, *scales = found->scales;
+    if (codes->dtype != DTYPE_U8 || !scales || scales->dtype != DTYPE_F8_E4M3 || codes->n_dims != 2 ||
+        codes->shape[1] % 4)
+        return false;
+    snprintf(name, sizeof name, "%s.weight_scale_2", module);
+    found->factor = find_wrapped(w, name);
+    struct tensor *views = found->factor ? arena_calloc(&w->arena, 2, sizeof *views) : NULL;
+    if (!views) return false;
+    views[0] = *codes;
+    views[0].dtype = DTYPE_U32;
+    views[0].shape[1] /= 4;
+    views[1] = *scales;
+    views[1].dtype = DTYPE_U8;
+    found->codes = &views[0];
+    found->scales = &views[1];
     return true;
 }
 
@@ -272,7 +315,7 @@ static bool find_awq(struct weights *w, const char *module, struct module *found
         snprintf(name, sizeof name, "%s.%s", module, parts[i]);
         if (!(tensors[i] = find_wrapped(w, name))) return false;
     }
-    *found = (struct module){tensors[0], tensors[1], tensors[2], true};
+    *found = (struct module){.codes = tensors[0], .scales = tensors[1], .biases = tensors[2], .is_awq = true};
     return true;
 }
 
@@ -281,7 +324,7 @@ static bool find_module(struct weights *w, const char *module, struct module *fo
     char name[MAX_NAME + 32];
     static const char *const scale_names[] = {".scales", ".weight_scale_inv", ".weight_scale"};
     snprintf(name, sizeof name, "%s.weight", module);
-    found->is_awq = false;
+    *found = (struct module){0};
     found->codes = find_wrapped(w, name);
     if (!found->codes && w->is_awq && find_awq(w, module, found)) return true;
     if (!found->codes) {
@@ -297,6 +340,7 @@ static bool find_module(struct weights *w, const char *module, struct module *fo
         snprintf(name, sizeof name, "%s%s", module, scale_names[i]);
         found->scales = find_wrapped(w, name);
     }
+    if (view_triplet(w, module, found)) return true;
     snprintf(name, sizeof name, "%s.biases", module);
     found->biases = found->scales ? find_wrapped(w, name) : NULL;
     return true;
@@ -350,13 +394,15 @@ static bool bind_matrix(struct weights *w, struct matrix *m, const char *module,
     struct module usable = *found;
     if (found->is_awq) {
         if (!awq_repack(&w->arena, found->codes, found->biases, found->scales, &repacked, err)) return false;
-        usable = (struct module){&repacked.codes, &repacked.scales, &repacked.biases, false};
+        usable = (struct module){.codes = &repacked.codes, .scales = &repacked.scales, .biases = &repacked.biases};
     }
     if (!matrix_from_tensors(m, usable.codes, usable.scales, usable.biases, tensor_rows, n_cols, expert, &hint, err))
         return false;
+    if (found->factor && !vector_widen(found->factor, 1, &m->tensor_scale, err)) return false;
     select_rows(m, rows, n_rows);
     if (m->format == WEIGHT_TERNARY && w->inverts_ternary) m->tensor_scale = 1.0f / m->tensor_scale;
-    return mark_used(w, found->codes, err) && mark_used(w, found->scales, err) && mark_used(w, found->biases, err);
+    return mark_used(w, found->codes, err) && mark_used(w, found->scales, err) && mark_used(w, found->biases, err) &&
+           mark_used(w, found->factor, err);
 }
 
 static float read_plain(enum weight_format format, const unsigned char *at) {

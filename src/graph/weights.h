@@ -44,6 +44,7 @@ struct weights {
     struct quantization quantization;    /* what the config says for modules without an entry of their own */
     const char *foreign_method;          /* a quantisation that is not read: NULL = none */
     uint32_t foreign_bits;               /* of a code, where the config says it; else 0 */
+    const struct json *plain_modules;    /* patterns of modules that are not quantised, or NULL */
     bool is_awq;                         /* modules hold qweight, qzeros, scales */
     bool inverts_ternary;                /* the scale of ternary tensors divides */
     enum dtype plain_dtype;              /* of unquantised tensors when shapes only */

@@ -332,9 +332,7 @@ static void mix_job(void *context, int thread) {
     float *row = c->threads[thread].row;
     for (uint32_t i = (uint32_t)thread; i < m->n; i += step) memset(m->out[i], 0, n_cols * sizeof *row);
     for (uint32_t t = 0; t < m->table->n_rows; t++) {
-        struct weight_rows run;
-        matrix_run(m->table->matrices, t, 1, &run);
-        c->kernels->dequantize_row(&run, 0, row);
+        cpu_widen_row(c, m->table->matrices, t, row);
         for (uint32_t i = (uint32_t)thread; i < m->n; i += step)
             c->kernels->add_scaled(row, m->weights[i][t], n_cols, m->out[i]);
     }

@@ -84,6 +84,8 @@ void cpu_form_row(const struct compiled *c, enum activation_form form, const flo
 void cpu_normalize_at(const struct compiled *c, const struct norm_params *norm, size_t at, const float *x, uint32_t n,
                       float *y);
 void cpu_normalize(const struct compiled *c, const struct norm_params *norm, const float *x, uint32_t n, float *y);
+/* One row of a matrix, widened. */
+void cpu_widen_row(const struct compiled *c, const struct matrix *matrix, uint32_t row, float *out);
 /* y = rows [first, first + n) of the matrix times the job's activations; handles runs of rows. */
 void cpu_matmul_rows(const struct compiled *c, const struct matmul_part *part, const struct matrix *matrix,
                      uint32_t first, uint32_t n, struct matmul_job job);

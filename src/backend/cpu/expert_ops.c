@@ -115,9 +115,7 @@ static void transposed_op(struct compiled *c, const struct op *op, struct thread
         for (uint32_t r = 0; r < n_rows; r++)
             memset(value_row(c, op->out, r) + (size_t)slot * stride, 0, n * sizeof(float));
         for (uint32_t k = 0; k < w->n_rows; k++) {
-            struct weight_rows run;
-            matrix_run(&w->matrices[slot], k, 1, &run);
-            c->kernels->dequantize_row(&run, 0, t->row);
+            cpu_widen_row(c, &w->matrices[slot], k, t->row);
             for (uint32_t r = 0; r < n_rows; r++)
                 c->kernels->add_scaled(t->row, value_row(c, op->in[0], r)[(size_t)slot * w->n_rows + k], n,
                                        value_row(c, op->out, r) + (size_t)slot * stride);

@@ -51,6 +51,23 @@ static unsigned char *const *prepare(struct compiled *c, const struct op *op, in
     return c->shared_forms;
 }
 
+/* FP4 files of a kind have a factor for the whole tensor, which the kernels do not know. */
+static bool has_factor(const struct matrix *m) { return m->format == WEIGHT_NVFP4 && m->tensor_scale != 1.0f; }
+
+void cpu_widen_row(const struct compiled *c, const struct matrix *matrix, uint32_t row, float *out) {
+    struct weight_rows run;
+    matrix_run(matrix, row, 1, &run);
+    c->kernels->dequantize_row(&run, 0, out);
+    if (has_factor(matrix)) c->kernels->scale(out, matrix->tensor_scale, matrix->n_cols, out);
+}
+
+static void apply_factor(const struct compiled *c, const struct matmul_job *job, float factor, uint32_t n) {
+    for (uint32_t r = 0; r < job->n_rows; r++) {
+        float *y = job->y + (size_t)(job->y_ids ? job->y_ids[r] : r) * job->y_stride;
+        c->kernels->scale(y, factor, n, y);
+    }
+}
+
 void cpu_matmul_rows(const struct compiled *c, const struct matmul_part *part, const struct matrix *matrix,
                      uint32_t first, uint32_t n, struct matmul_job job) {
     bool is_exact = c->precision == PRECISION_EXACT || part->is_exact;
@@ -64,6 +81,7 @@ void cpu_matmul_rows(const struct compiled *c, const struct matmul_part *part, c
             c->kernels->matmul_exact(&sub);
         else
             c->kernels->matmul[matrix->format](&sub);
+        if (has_factor(matrix)) apply_factor(c, &sub, matrix->tensor_scale, run.n_rows);
     }
 }
 

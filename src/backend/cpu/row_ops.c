@@ -24,36 +24,22 @@ void cpu_normalize(const struct compiled *c, const struct norm_params *norm, con
 static void embed_row(const struct compiled *c, const struct op *op, uint32_t row, float *out) {
     const struct step_row *r = &c->step->rows[row];
     const struct matrix *table = op->embed.weight->matrices;
-    struct weight_rows run;
+    uint32_t id = (uint32_t)r->token;
     if (op->embed.by_value) {
-        uint32_t number;
-        memcpy(&number, value_row(c, op->in[0], row), sizeof number);
-        matrix_run(table, number < table->n_rows ? number : 0, 1, &run);
-        c->kernels->dequantize_row(&run, 0, out);
-        return;
-    }
-    if (op->embed.by_id) {
-        bool is_known = r->token >= 0 && (uint32_t)r->token < op->embed.weight->n_rows;
-        matrix_run(table, is_known ? (uint32_t)r->token : 0, 1, &run);
-        c->kernels->dequantize_row(&run, 0, out);
-        return;
-    }
-    if (op->embed.by_position) {
-        matrix_run(table, r->position < table->n_rows ? r->position : table->n_rows - 1, 1, &run);
-        c->kernels->dequantize_row(&run, 0, out);
-        return;
-    }
-    if (r->token < 0) {
+        memcpy(&id, value_row(c, op->in[0], row), sizeof id);
+        if (id >= table->n_rows) id = 0;
+    } else if (op->embed.by_id) {
+        if (r->token < 0 || id >= table->n_rows) id = 0;
+    } else if (op->embed.by_position) {
+        id = r->position;
+    } else if (r->token < 0) {
         memcpy(out, r->vector, table->n_cols * sizeof *out);
         return;
-    }
-    uint32_t id = (uint32_t)r->token;
-    if (op->embed.more && id >= table->n_rows) {
+    } else if (op->embed.more && id >= table->n_rows) {
         id -= table->n_rows;
         table = op->embed.more->matrices;
     }
-    matrix_run(table, id < table->n_rows ? id : table->n_rows - 1, 1, &run);
-    c->kernels->dequantize_row(&run, 0, out);
+    cpu_widen_row(c, table, id < table->n_rows ? id : table->n_rows - 1, out);
 }
 
 /* Frequencies of the dynamic-NTK base for a length beyond the original one. */
