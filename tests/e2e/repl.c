@@ -225,6 +225,25 @@ static void reasoning_is_hidden_or_dimmed(void) {
     tap_ok(terminal_close(&t) == 0, "and_the_conversation_ends");
 }
 
+/* The program is halted for a while, so that it is slow on any machine. */
+static void what_takes_long_shows_a_sign_of_life(void) {
+    static const char template[] =
+        "{{ '<|im_start|>user\n' ~ messages[-1].content ~ '<|im_end|>\n<|im_start|>assistant\n<think>\n' }}";
+    const char *argv[] = {program_path("mlxcel"), "run",    "-m", MODEL, "-n", "900", "--ignore-eos",
+                          "--chat-template",      template, NULL};
+    struct process p;
+    bool ok = process_start(&p, argv, NULL, "Hello\n", 6, false);
+    usleep(400000);
+    ok = ok && kill(p.pid, SIGSTOP) == 0;
+    usleep(2300000);
+    ok = ok && kill(p.pid, SIGCONT) == 0;
+    if (ok) process_finish(&p, 120000);
+    const char *err = p.err.data ? p.err.data : "";
+    ok = ok && p.status == 0 && (strstr(err, "mlxcel: thinking: ") || strstr(err, "mlxcel: reading the prompt"));
+    if (!tap_ok(ok, "what_takes_long_shows_a_sign_of_life")) tap_note("%d %s", p.status, err);
+    process_free(&p);
+}
+
 /* ---- pipes ---- */
 
 static void run_with(struct process *p, const char *const *argv, const char *input) {
@@ -372,6 +391,7 @@ int main(void) {
     keys_do_what_they_should();
     ctrl_c_stops_the_answer_alone();
     reasoning_is_hidden_or_dimmed();
+    what_takes_long_shows_a_sign_of_life();
     pipes_are_read();
     char *tokenizer = file_read(MODEL "/tokenizer.json", 64 << 20, &length, &err);
     if (tap_ok(tokenizer != NULL, "the bundled tokenizer")) {

@@ -149,7 +149,8 @@ bool jinja_text_part(struct jinja_run *run, const struct jinja_text *text, size_
 size_t jinja_find(const char *haystack, size_t from, size_t to, const char *needle, size_t length) {
     if (from > to || length > to - from) return SIZE_MAX;
     if (!length) return from;
-    const char *found = memmem(haystack + from, to - from, needle, length);
+    const char *at = haystack + from,
+               *found = length == 1 ? memchr(at, *needle, to - from) : memmem(at, to - from, needle, length);
     return found ? (size_t)(found - haystack) : SIZE_MAX;
 }
 
