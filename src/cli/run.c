@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* `mlxcel run`: a conversation on the terminal.
+/* `mlxcel run`: a conversation on the terminal; with a prompt it is `mlxcel generate`.
  *
  * Each turn renders the whole conversation with the chat template; the engine keeps the cells of the last turn, so that
  * only what is new is computed. */
@@ -105,7 +105,18 @@ static bool open_repl(struct repl *r, struct mx_error *err) {
            (line_input_open(&r->input, repl_command_names) || error_memory(err, "line editor"));
 }
 
+/* The folder's own name. */
+static const char *model_name(const char *path, char *room, size_t size) {
+    size_t n = strlen(path);
+    while (n > 1 && path[n - 1] == '/') n--;
+    size_t from = n;
+    while (from && path[from - 1] != '/') from--;
+    snprintf(room, size, "%.*s", (int)(n - from), path + from);
+    return room;
+}
+
 static void banner(const struct repl *r) {
+    char name[256];
     if (!r->input.is_terminal) {
         fprintf(stderr, "(non-interactive stdin detected: reading messages until EOF)\n");
         return;
@@ -113,7 +124,7 @@ static void banner(const struct repl *r) {
     printf("\nmlxcel interactive chat with %s. Type a message and press Enter.\n"
            "Commands: /bye (exit), /clear (reset conversation), /? (all commands).\n"
            "Multiline: open and close a block with \"\"\" on their own lines, or end a line with \\.\n\n",
-           r->session.path);
+           model_name(r->session.path, name, sizeof name));
     fflush(stdout);
 }
 
@@ -134,6 +145,7 @@ static void converse(struct repl *r) {
 }
 
 int command_run(const struct options *options) {
+    if (options_is_set(options, OPT_PROMPT)) return command_generate(options);
     struct repl r = {.options = options};
     struct mx_error err = {0};
     int status = 0;

@@ -265,6 +265,15 @@ static void pipes_are_read(void) {
         tap_note("%d %s%s", p.status, OUT(p), ERR(p));
     process_free(&p);
 
+    const char *once[] = {program_path("mlxcel"), "run", "-m", MODEL, "-n", "6", "-p", "Hello", NULL};
+    const char *generate[] = {program_path("mlxcel"), "generate", "-m", MODEL, "-n", "6", "-p", "Hello", NULL};
+    struct process q;
+    run_with(&p, once, "/nonsense\n");
+    run_with(&q, generate, "");
+    tap_ok(p.status == 0 && p.out.length && !strcmp(OUT(p), OUT(q)), "run_with_a_prompt_is_generate");
+    process_free(&p);
+    process_free(&q);
+
     const char *path = arena_printf(&arena, "%s/saved.json", folder);
     run_with(&p, argv, arena_printf(&arena, "/set system Be brief.\nHi\n/save %s\n", path));
     ok = p.status == 0 && strstr(OUT(p), "Saved 3 messages");
