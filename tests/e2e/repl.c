@@ -393,6 +393,21 @@ static void a_bos_is_written_once(const char *tokenizer) {
     tap_ok(ok && n[1] == n_bare, "none_where_the_template_meant_none");
 }
 
+/* Where the vocabulary has the marks of reasoning, a template is told to let the model think. */
+static void thinking_is_on_where_the_vocabulary_has_it(const char *tokenizer) {
+    const char *marked = replaced(replaced(tokenizer, "<|im_start|>", "<think>"), "<|endoftext|>", "</think>");
+    const char *config =
+        "{\"chat_template\": \"{{ 'a' if enable_thinking is defined and enable_thinking else 'a b c d e f' }}\"}";
+    char folder[200];
+    bool ok = make_model(folder, sizeof folder, marked, config);
+    size_t with = prompt_tokens(folder, NULL);
+    folder_remove(folder);
+    ok = make_model(folder, sizeof folder, tokenizer, config) && ok;
+    size_t without = prompt_tokens(folder, NULL);
+    folder_remove(folder);
+    tap_ok(ok && with && with < without, "thinking_is_on_where_the_vocabulary_has_it");
+}
+
 int main(void) {
     struct mx_error err;
     size_t length;
@@ -406,6 +421,7 @@ int main(void) {
     if (tap_ok(tokenizer != NULL, "the bundled tokenizer")) {
         models_without_template_get_a_fallback(tokenizer);
         a_bos_is_written_once(tokenizer);
+        thinking_is_on_where_the_vocabulary_has_it(tokenizer);
     }
     free(tokenizer);
     arena_free(&arena);
