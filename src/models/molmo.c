@@ -54,6 +54,11 @@ void build_molmo2(struct builder *b) {
 void build_moondream2(struct builder *b) {
     struct stack s = stack_from_config(b, 10000);
     stack_use_layer_norm(b, &s, 1e-5);
+    if (b_has(b, "model.text.wte", false)) {
+        s.d.layer_format = "model.text.blocks.%u";
+        s.embedding = "model.text.wte";
+        s.head = "model.text.lm_head";
+    }
     s.attention.rope = b_rope_from_config(b, decoder_rotary_dim(b, s.d.head_dim, 0.5), NULL, 10000);
     s.attention.has_qkv_bias = s.attention.has_o_bias = s.d.head_has_bias = true;
     s.attention_module = "attn";
@@ -66,6 +71,6 @@ void build_moondream2(struct builder *b) {
     s.mlp.has_no_gate = s.mlp.has_bias = true;
     s.mlp.up_proj = "fc1";
     s.mlp.down_proj = "fc2";
-    s.final_norm = "model.post_ln";
+    s.final_norm = b_has(b, "model.text.wte", false) ? "model.text.post_ln" : "model.post_ln";
     stack_build(b, &s);
 }
