@@ -133,18 +133,28 @@ bool options_parse(struct options *options, int argc, char **argv, int first, st
             if (!store(options, o, argv[i], err)) return false;
         }
     }
-    return read_environment(options, err);
+    if (!read_environment(options, err)) return false;
+    const char *file = options->command == COMMAND_SERVE ? options_text(options, OPT_SERVE_CONFIG) : NULL;
+    return !file || options_read_file(options, file, err);
+}
+
+bool options_set(struct options *options, enum option_id id, const char *source, const char *value, struct mx_error *err) {
+    const struct option *o = &option_table[id];
+    if (o->kind == OPTION_FLAG && !list_has("1 true on yes enabled 0 false off no disabled", value, strlen(value)))
+        return error_set(err, ERROR_USAGE, "%s: '%s' is neither true nor false", source, value);
+    return check_value(o, source, value, err) && store(options, o, value, err);
 }
 
 void options_free(struct options *options) {
     for (size_t i = 0; i < N_OPTIONS; i++) free(options->values[i]);
+    free(options->file_text);
 }
 
 bool options_is_set(const struct options *options, enum option_id id) { return options->text[id] != NULL; }
 
 bool options_flag(const struct options *options, enum option_id id) {
     const char *value = options->text[id];
-    return value && !list_has("0 false off no", value, strlen(value));
+    return value && !list_has("0 false off no disabled", value, strlen(value));
 }
 
 const char *options_text(const struct options *options, enum option_id id) {

@@ -84,12 +84,19 @@ struct options {
     const char *text[N_OPTIONS];    /* the last value given; NULL = not given, see options_text */
     const char **values[N_OPTIONS]; /* all values of repeatable options */
     size_t n_values[N_OPTIONS];
+    bool is_from_file[N_OPTIONS];
+    char *file_text; /* owned */
 };
 
 /* Reads argv[first ..] for options->command. On wrong usage returns false with one line in err. --help and --version
  * are the caller's. options_free releases the value lists. */
 bool options_parse(struct options *options, int argc, char **argv, int first, struct mx_error *err);
 void options_free(struct options *options);
+
+/* Adds what an INI file says about options that are not set yet; the values stay in *options. */
+bool options_read_file(struct options *options, const char *path, struct mx_error *err);
+/* Checks and sets one option as if written `source`; a flag takes true and false words. */
+bool options_set(struct options *options, enum option_id id, const char *source, const char *value, struct mx_error *err);
 
 /* Set on the command line or through the environment. */
 bool options_is_set(const struct options *options, enum option_id id);

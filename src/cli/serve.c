@@ -81,6 +81,7 @@ int command_serve(const struct options *o) {
     s.cors_origins = options_text(o, OPT_CORS_ORIGINS);
     s.n_predict = options_integer(o, OPT_SERVE_N_PREDICT);
     s.reasoning_budget = options_integer(o, OPT_REASONING_BUDGET);
+    s.pools_last = !strcmp(options_text(o, OPT_POOLING), "last");
     s.has_metrics = options_flag(o, OPT_METRICS);
     s.has_props = options_flag(o, OPT_PROPS);
     s.has_slots = !options_flag(o, OPT_NO_SLOTS);

@@ -25,6 +25,7 @@ static void free_choice(struct engine *e, struct choice *c) {
     if (c->has_sampler) sampler_free(&c->sampler);
     diffusion_free(c->diffusion);
     free(c->tokens);
+    free(c->pooled);
     release_shared(e, c->shared);
     free(c);
 }
@@ -66,6 +67,8 @@ static bool check_request(const struct engine *e, const struct engine_request *r
     if (r->n_choices > e->model->options.max_sequences)
         return error_set(err, ERROR_USAGE, "%u choices, but only %u sequences are held at a time", r->n_choices,
                          e->model->options.max_sequences);
+    if (r->pooling && e->model->graph.diffusion.kind)
+        return error_set(err, ERROR_UNSUPPORTED, "models that denoise blocks give no vectors");
     if (r->mask.fill && e->model->graph.diffusion.kind)
         return error_set(err, ERROR_UNSUPPORTED, "models that denoise blocks do not take grammars or schemas");
     return sampling_check(&r->sampling, err);
@@ -127,6 +130,14 @@ static struct choice *make_choice(struct engine *e, struct shared_request *share
         error_memory(err, "request");
     else
         memcpy(c->tokens, shared->request.prompt, c->n_prompt * sizeof *c->tokens);
+    if (c->tokens && shared->request.pooling) {
+        c->pooled = array_calloc(e->model->graph.hidden_size, sizeof *c->pooled);
+        if (!c->pooled) {
+            error_memory(err, "request");
+            free_choice(e, c);
+            return NULL;
+        }
+    }
     if (c->tokens && sequence_init(&c->sequence, e->model, err) &&
         (first ? fork_sampler(c, first, err) : init_sampler(e, c, err)))
         return c;

@@ -42,6 +42,7 @@ struct choice {
     bool is_in_step;
     uint32_t n_rows, output; /* in the running step */
     bool wants_token;        /* the step computes its last row's logits */
+    float *pooled;           /* [hidden_size] sum of hidden states so far, where they are pooled */
     size_t n_cached;         /* tokens of the prompt that the prefix cache had */
     struct diffusion *diffusion; /* of models that denoise blocks, once the prompt is read */
     uint32_t snapshot_at;    /* cells of the snapshot taken last while decoding; 0 = none */

@@ -97,6 +97,7 @@ static bool shrink_cache(struct engine *e) {
 /* What the prefix cache, or the sequence that was kept, knows of the tokens. */
 static void use_cache(struct engine *e, struct choice *c) {
     if (c->sequence.n_cells) return;
+    if (c->shared->request.pooling == POOLING_MEAN) return; /* every row is needed */
     uint32_t n = prefix_cache_lookup(&e->cache, c->tokens, c->n_tokens, &c->sequence);
     if (c->shared->request.keeps) {
         uint32_t common = kept_common(&e->kept, c->tokens, c->n_tokens);
@@ -204,21 +205,26 @@ static void add_prompt_rows(struct engine *e) {
         uint32_t left = (uint32_t)(c->n_tokens - c->sequence.n_cells), n = left < budget ? left : budget;
         uint32_t to_border = rows_to_border(e, c);
         if (n > to_border) n = to_border;
-        bool is_last = n == left;
+        bool is_last = n == left, pools_all = c->shared->request.pooling == POOLING_MEAN;
         if (!c->was_started) {
             c->was_started = true;
             choice_tell(c, (struct engine_event){.kind = EVENT_STARTED, .token = SAMPLE_NONE});
         }
-        if (is_last && !batch_output_room(&e->batch)) {
+        if (pools_all) {
+            uint32_t room = batch_output_room(&e->batch);
+            if (!room) continue;
+            if (n > room) n = room;
+        } else if (is_last && !batch_output_room(&e->batch)) {
             if (n == 1) continue;
             n--;
             is_last = false;
         }
-        bool ok = add_rows(e, c, n, is_last ? OUTPUT_LAST : OUTPUT_NONE);
-        while (!ok && shrink_cache(e)) ok = add_rows(e, c, n, is_last ? OUTPUT_LAST : OUTPUT_NONE);
+        enum outputs outputs = pools_all ? OUTPUT_ALL : is_last ? OUTPUT_LAST : OUTPUT_NONE;
+        bool ok = add_rows(e, c, n, outputs);
+        while (!ok && shrink_cache(e)) ok = add_rows(e, c, n, outputs);
         if (!ok && !e->batch.step.n_rows && e->n_admitted == 1) {
             /* Alone and still no pages: fewer rows may fit (a page at a time), else nothing will. */
-            ok = n > PAGE_CELLS && add_rows(e, c, PAGE_CELLS, OUTPUT_NONE);
+            ok = n > PAGE_CELLS && add_rows(e, c, PAGE_CELLS, pools_all ? OUTPUT_ALL : OUTPUT_NONE);
             if (!ok) {
                 engine_end_choice(e, c, choice_ending(FINISH_LENGTH));
                 i--;
@@ -335,11 +341,36 @@ static void remember(struct engine *e, struct choice *c) {
     c->snapshot_at = n;
 }
 
+/* Adds up the hidden states of a step's rows; at the prompt's end the vector is told. */
+static void pool(struct engine *e, struct choice *c) {
+    const struct model *m = e->model;
+    bool takes_all = c->shared->request.pooling == POOLING_MEAN, is_done = c->sequence.n_cells == c->n_tokens;
+    uint32_t n = takes_all ? c->n_rows : is_done;
+    if (c->sequence.n_cells == c->n_rows) /* the first rows, perhaps again after preemption */
+        memset(c->pooled, 0, m->graph.hidden_size * sizeof *c->pooled);
+    for (uint32_t r = 0; r < n; r++) {
+        const float *row = m->backend->hidden(m->compiled, c->output + r);
+        for (uint32_t i = 0; i < m->graph.hidden_size; i++) c->pooled[i] += row[i];
+    }
+    if (!is_done) {
+        choice_tell(c, (struct engine_event){.kind = EVENT_PROMPT, .token = SAMPLE_NONE});
+        return;
+    }
+    for (uint32_t i = 0; takes_all && i < m->graph.hidden_size; i++) c->pooled[i] /= (float)c->n_tokens;
+    struct engine_event event = choice_ending(FINISH_STOP);
+    event.hidden = c->pooled;
+    engine_end_choice(e, c, event);
+}
+
 static void deliver(struct engine *e) {
     for (uint32_t i = 0; i < e->n_stepping; i++) {
         struct choice *c = e->stepping[i];
         c->is_in_step = false;
         remember(e, c);
+        if (c->shared->request.pooling) {
+            pool(e, c);
+            continue;
+        }
         if (!c->wants_token) {
             choice_tell(c, (struct engine_event){.kind = EVENT_PROMPT, .token = SAMPLE_NONE});
             continue;
@@ -367,7 +398,8 @@ bool engine_run_batch(struct engine *e) {
     e->stats.n_steps++;
     e->stats.n_rows += n_rows;
     e->stats.busy_ns += took;
-    if (e->failure.code || !checkpoint_is_damaged(&e->model->checkpoint, &e->failure)) return true;
+    /* Once damaged, nothing that is computed can be trusted. */
+    if (!e->failure.code && !checkpoint_is_damaged(&e->model->checkpoint, &e->failure)) return true;
     struct engine_event event = choice_ending(FINISH_ERROR);
     event.error = &e->failure;
     e->n_stepping = 0;
@@ -474,3 +506,5 @@ struct engine_stats engine_stats(const struct engine *e) {
     stats.n_cache_snapshots = e->cache.n_snapshots;
     return stats;
 }
+
+const struct mx_error *engine_failure(const struct engine *e) { return e->failure.code ? &e->failure : NULL; }

@@ -29,6 +29,13 @@ enum event_kind {
     EVENT_FINISHED, /* the last event of a choice */
 };
 
+/* Instead of an answer, a vector: of the last hidden states of the prompt's tokens (what the head reads). */
+enum pooling {
+    POOLING_NONE,
+    POOLING_LAST, /* the last token's */
+    POOLING_MEAN,
+};
+
 struct engine_event {
     enum event_kind kind;
     uint64_t request;
@@ -37,6 +44,7 @@ struct engine_event {
     const struct sample_result *sample; /* EVENT_TOKEN, and a stop token: log-probabilities where wanted */
     enum finish_reason reason;          /* EVENT_FINISHED */
     const struct mx_error *error;       /* EVENT_FINISHED with FINISH_ERROR */
+    const float *hidden;                /* EVENT_FINISHED of a request with pooling: [hidden_size]; else NULL */
     size_t n_prompt, n_computed, n_generated; /* tokens so far */
     size_t n_cached;                          /* of the prompt, found in the prefix cache */
 };
@@ -62,6 +70,7 @@ struct engine_request {
     const struct dry_breakers *breakers; /* or NULL; must outlive the request */
     struct token_mask mask;              /* zeroed = none */
     int priority;                        /* higher ones first */
+    enum pooling pooling;
     bool keeps;                          /* its cells stay until the next such request, which goes on from them */
     enum verdict (*on_event)(void *context, const struct engine_event *event);
     void *context;
@@ -110,5 +119,7 @@ void engine_wake(struct engine *engine);
 
 /* By the stepping thread. */
 struct engine_stats engine_stats(const struct engine *engine);
+/* Why nothing can be computed any more (damaged weights), or NULL; by the stepping thread. */
+const struct mx_error *engine_failure(const struct engine *engine);
 
 #endif

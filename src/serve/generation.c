@@ -45,6 +45,7 @@ static void free_choice(struct generation_choice *c) {
     buffer_free(&c->all_logprobs);
     free(c->call_ids);
     free(c->tokens);
+    free(c->vector);
 }
 
 void generation_free(struct generation *g) {
@@ -223,7 +224,15 @@ static void finish_choice(struct generation_choice *c, const struct engine_event
     } else if (event->reason == FINISH_CANCELLED && !g->is_abandoned && !g->has_failed) {
         tell_expiry(g);
     }
-    if (!g->has_failed && !g->is_abandoned) {
+    if (g->pooling && event->hidden) {
+        size_t bytes = g->served->model.graph.hidden_size * sizeof *c->vector;
+        c->vector = malloc(bytes);
+        if (c->vector)
+            memcpy(c->vector, event->hidden, bytes);
+        else
+            fail_from_error(g, &(struct mx_error){.code = ERROR_MEMORY, .message = "out of memory"});
+    }
+    if (!g->has_failed && !g->is_abandoned && !g->pooling) {
         if (!end_text(c, event->reason, &err))
             fail_from_error(g, &err);
         else if (g->streams)
@@ -325,9 +334,10 @@ static bool check_lengths(struct generation *g, struct problem *problem) {
     if (g->n_per_prompt > g->served->model.options.max_sequences)
         return problem_set(problem, 400, "n", "'n' is %u, but only %u answers are generated at a time", g->n_per_prompt,
                            g->served->model.options.max_sequences);
-    if ((uint64_t)g->n_prompts * g->n_per_prompt > MAX_CHOICES)
+    int most = g->pooling ? MAX_VECTORS : MAX_CHOICES;
+    if ((uint64_t)g->n_prompts * g->n_per_prompt > (unsigned)most)
         return problem_set(problem, 400, "n", "%llu answers are asked for, at most %d are given at a time",
-                           (unsigned long long)g->n_prompts * g->n_per_prompt, MAX_CHOICES);
+                           (unsigned long long)g->n_prompts * g->n_per_prompt, most);
     return true;
 }
 
@@ -347,6 +357,7 @@ static bool init_choices(struct generation *g, struct problem *problem) {
     for (uint32_t i = 0; i < g->n_choices; i++) {
         struct generation_choice *c = &g->choices[i];
         *c = (struct generation_choice){.generation = g, .index = i, .end_token = SAMPLE_NONE};
+        if (g->pooling) continue;
         if (!text_stream_init(&c->stream, g->served->tokenizer, markers, g->stops, g->n_stops, &err) ||
             (format && !(c->reply = reply_create(&options, on_reply, c, &err))))
             return problem_from_error(problem, &err, NULL);
@@ -395,6 +406,7 @@ bool generation_submit(struct generation *g, struct problem *problem) {
                                          .breakers = g->breakers,
                                          .mask = p->guide ? mask : (struct token_mask){0},
                                          .priority = g->priority,
+                                         .pooling = g->pooling,
                                          .on_event = on_event,
                                          .context = p};
         ok = engine_submit(g->served->engine, &request, &p->id, &err);

@@ -14,7 +14,7 @@
 
 struct generation;
 
-enum { MAX_CHOICES = 128, MAX_STOPS = 64, CALL_ID_BYTES = 65 };
+enum { MAX_CHOICES = 128, MAX_VECTORS = 2048, MAX_STOPS = 64, CALL_ID_BYTES = 65 };
 
 struct generation_choice {
     struct generation *generation;
@@ -33,6 +33,7 @@ struct generation_choice {
     size_t n_generated, n_reasoning; /* tokens */
     bool is_finished, was_told;
     enum finish_reason reason;
+    float *vector;      /* of a request with pooling */
     uint32_t end_token; /* the token that ended it, or SAMPLE_NONE */
 };
 
@@ -87,6 +88,7 @@ struct generation {
     int64_t think_budget;   /* tokens of thoughts; -1 = any number */
     bool may_think;
     const struct reply_format *reply_format; /* that calls are written in, where it is not the model's */
+    enum pooling pooling;
     int priority;
     void *extra; /* of the dialect; in the exchange's arena */
     char answer_id[CALL_ID_BYTES];

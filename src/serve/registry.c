@@ -139,15 +139,23 @@ bool registry_load(struct registry *r, const char *name, struct problem *problem
     return ok;
 }
 
+/* Whether nobody uses it, or soon nobody does: an answer's last byte leaves a moment before its request is forgotten. */
+static bool becomes_unused(struct registry *r, const struct registry_entry *e) {
+    struct timespec until;
+    clock_gettime(CLOCK_REALTIME, &until);
+    until.tv_sec += 1;
+    int status = 0;
+    while (e->n_users && !status) status = pthread_cond_timedwait(&r->changed, &r->lock, &until);
+    return !e->n_users;
+}
+
 bool registry_unload(struct registry *r, const char *name, struct problem *problem) {
     pthread_mutex_lock(&r->lock);
     struct registry_entry *e = look_up(r, name, problem);
     bool ok = e != NULL;
     if (ok && e->state == ENTRY_LOADED) {
-        if (e->n_users)
-            ok = problem_set(problem, 409, "model", "model '%s' is answering requests", e->name);
-        else
-            unload(r, e);
+        ok = becomes_unused(r, e) || problem_set(problem, 409, "model", "model '%s' is answering requests", e->name);
+        if (ok && e->state == ENTRY_LOADED) unload(r, e);
     }
     pthread_mutex_unlock(&r->lock);
     return ok;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The routes, and what is checked before any of them. */
 #include "serve/api_anthropic.h"
+#include "serve/api_embeddings.h"
 #include "serve/api_error.h"
 #include "serve/api_native.h"
 #include "serve/api_ollama.h"
@@ -47,6 +48,11 @@ static const struct route routes[] = {
     {METHOD_POST, "/lora-adapters", DIALECT_NATIVE, 0, api_set_lora_adapters},
     {METHOD_POST, "/models/load", DIALECT_NATIVE, 0, api_load_model},
     {METHOD_POST, "/models/unload", DIALECT_NATIVE, 0, api_unload_model},
+    {METHOD_POST, "/v1/embeddings", DIALECT_OPENAI, ROUTE_GENERATES, api_embeddings},
+    {METHOD_POST, "/embeddings", DIALECT_NATIVE, ROUTE_GENERATES, api_native_embeddings},
+    {METHOD_POST, "/embedding", DIALECT_NATIVE, ROUTE_GENERATES, api_native_embeddings},
+    {METHOD_POST, "/api/embed", DIALECT_OLLAMA, ROUTE_GENERATES, ollama_embed},
+    {METHOD_POST, "/api/embeddings", DIALECT_OLLAMA, ROUTE_GENERATES, ollama_embeddings},
     {METHOD_POST, "/api/chat", DIALECT_OLLAMA, ROUTE_GENERATES, ollama_chat},
     {METHOD_POST, "/api/generate", DIALECT_OLLAMA, ROUTE_GENERATES, ollama_generate},
     {METHOD_GET, "/api/tags", DIALECT_OLLAMA, 0, ollama_tags},

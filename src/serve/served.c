@@ -19,8 +19,7 @@ static void publish(struct served *s, uint64_t began_ns) {
     if (began_ns) s->awake_ns += clock_now_ns() - began_ns;
     pthread_mutex_unlock(&s->lock);
     if (n_steps) metrics_observe(&s->metrics->batch_size, stats.n_decoding + stats.n_prefilling);
-    if (s->model.checkpoint.n_files && checkpoint_is_damaged(&s->model.checkpoint, NULL))
-        atomic_store(&s->is_damaged, true);
+    if (engine_failure(s->engine)) atomic_store(&s->is_damaged, true);
 }
 
 static void *run(void *context) {
@@ -113,6 +112,7 @@ static bool open_engine(struct served *s, struct mx_error *err) {
     struct model_options m = o->model;
     m.max_sequences = o->n_parallel;
     m.max_cells = o->context;
+    m.max_outputs = o->n_parallel < 64 ? 64 : o->n_parallel; /* so that embeddings take few steps */
     m.n_snapshots = o->has_cache ? 2 * o->n_parallel + 8 : 0;
     m.cache_bytes = o->kv_budget ? o->kv_budget : available_memory() / 2;
     struct config config;

@@ -46,6 +46,7 @@ struct server_options {
     const char *reasoning_format;     /* auto, none, deepseek */
     int64_t reasoning_budget;         /* -1 = none */
     /* answers */
+    bool pools_last;   /* embeddings: the last token's state, not the mean of all */
     int64_t n_predict; /* where a request sets no limit; -1 = the rest of the context */
     bool (*set_sampling)(void *context, struct sampling_params *params, struct mx_error *err);
     void *sampling_context;
