@@ -65,6 +65,7 @@ static void check_subject(const struct subject *s) {
         compare_encodings(&tally, t, &file, s->kind);
         compare_parts(&tally, t, &file);
         compare_streams(&streams, t, &file, streams_at_once(s));
+        if (s->kind != VECTORS_SPARSE) compare_token_bytes(&tally, t, &file);
         vectors_free(&file);
     }
     if (s->kind != VECTORS_PLAIN && read_part(s, ".pairs", &file)) {

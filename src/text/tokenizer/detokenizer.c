@@ -1,14 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* From ids to text: all at once, one at a time, and the bytes of single tokens. */
+/* From ids to text: all at once, or one at a time. */
 #include "text/tokenizer/core.h"
-
-#include "text/tokenizer/bytelevel.h"
 
 #include "base/memory.h"
 
 #include <string.h>
-
-/* ---- streams ---- */
 
 struct detokenizer {
     const struct tokenizer *tokenizer;
@@ -71,74 +67,4 @@ bool tokenizer_decode(const struct tokenizer *t, const uint32_t *ids, size_t n, 
     ok = ok && decoding_finish(&decoding, out, err);
     decoding_free(&decoding);
     return ok;
-}
-
-/* ---- bytes of tokens ---- */
-
-struct token_bytes {
-    struct buffer pool;
-    size_t *ends; /* of each id's bytes in the pool; n_ids + 1 of them, the first is 0 */
-};
-
-void token_bytes_destroy(struct token_bytes *bytes) {
-    if (!bytes) return;
-    buffer_free(&bytes->pool);
-    free(bytes->ends);
-    free(bytes);
-}
-
-/* What a step makes of a token in the middle of a text. */
-static void apply_step(const struct decoder_step *step, struct buffer *text, struct buffer *spare) {
-    (void)spare;
-    bool ok;
-    switch (step->kind) {
-    case DECODE_BYTE_LEVEL:
-        if (text->length) {
-            size_t n = bytelevel_decode(text->data, text->length, text->data, &ok);
-            if (ok) text->length = n;
-        }
-        break;
-    default: break;
-    }
-}
-
-static struct token_bytes *make_token_bytes(const struct tokenizer *t) {
-    struct token_bytes *bytes = calloc(1, sizeof *bytes);
-    struct buffer text = {0}, spare = {0};
-    if (bytes) bytes->ends = array_calloc(t->n_ids + 1, sizeof *bytes->ends);
-    bool ok = bytes && bytes->ends;
-    for (uint32_t id = 0; id < t->n_ids && ok; id++) {
-        const char *spelled;
-        size_t length;
-        buffer_clear(&text);
-        if (tokenizer_token_text(t, id, &spelled, &length)) {
-            buffer_append(&text, spelled, length);
-            for (size_t i = 0; i < t->decoder.n_steps && !tokenizer_is_added(t, id); i++)
-                apply_step(&t->decoder.steps[i], &text, &spare);
-        }
-        ok = (!text.length || buffer_append(&bytes->pool, text.data, text.length)) && !text.failed && !spare.failed;
-        bytes->ends[id + 1] = bytes->pool.length;
-    }
-    buffer_free(&text);
-    buffer_free(&spare);
-    if (ok) return bytes;
-    token_bytes_destroy(bytes);
-    return NULL;
-}
-
-bool tokenizer_token_bytes(const struct tokenizer *t, uint32_t id, const char **out, size_t *length) {
-    struct tokenizer *owner = (struct tokenizer *)(uintptr_t)t; /* the lock guards what changes */
-    struct token_bytes *bytes = atomic_load_explicit(&owner->token_bytes, memory_order_acquire);
-    if (!bytes) {
-        pthread_mutex_lock(&owner->lock);
-        bytes = atomic_load_explicit(&owner->token_bytes, memory_order_acquire);
-        if (!bytes) bytes = make_token_bytes(t);
-        atomic_store_explicit(&owner->token_bytes, bytes, memory_order_release);
-        pthread_mutex_unlock(&owner->lock);
-    }
-    const char *text;
-    if (!bytes || !tokenizer_token_text(t, id, &text, length)) return false;
-    *out = bytes->pool.data + bytes->ends[id];
-    *length = bytes->ends[id + 1] - bytes->ends[id];
-    return true;
 }

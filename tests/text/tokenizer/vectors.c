@@ -228,6 +228,45 @@ void compare_pairs(struct tally *tally, const struct tokenizer *t, const struct 
 
 /* ---- decoding ---- */
 
+/* text without spaces, which decoders treat each in their way at the ends of a text. */
+static void squeeze(const struct buffer *text, struct buffer *out) {
+    buffer_clear(out);
+    for (size_t i = 0; i < text->length; i++)
+        if (text->data[i] != ' ') buffer_putc(out, text->data[i]);
+}
+
+static const char *compare_bytes(const struct tokenizer *t, const struct json *ids, struct buffer text[4]) {
+    uint32_t list[300];
+    size_t n = 0;
+    if (ids->count > 300) return NULL;
+    for (size_t i = 0; i < 4; i++) buffer_clear(&text[i]);
+    for (; n < ids->count; n++) {
+        const char *bytes;
+        size_t length;
+        list[n] = (uint32_t)json_integer(&ids->items[n], 0);
+        if (tokenizer_is_special(t, list[n])) return NULL;
+        if (tokenizer_token_bytes(t, list[n], &bytes, &length)) buffer_append(&text[0], bytes, length);
+    }
+    if (!tokenizer_decode(t, list, n, false, &text[1], NULL)) return "decoding fails";
+    squeeze(&text[0], &text[2]);
+    squeeze(&text[1], &text[3]);
+    if (!text[2].length && !text[3].length) return NULL;
+    if (utf8_valid_prefix(text[2].data ? text[2].data : "", text[2].length) < text[2].length) return NULL;
+    bool is_same = text[2].length == text[3].length && !memcmp(text[2].data, text[3].data, text[2].length);
+    return is_same ? NULL : "the bytes of the tokens are not the text";
+}
+
+void compare_token_bytes(struct tally *tally, const struct tokenizer *t, const struct vector_file *file) {
+    struct buffer text[4] = {{0}};
+    for (size_t i = 0; i < file->n_lines; i++) {
+        const struct json *ids = json_get(file->lines[i], "ids_no_special");
+        if (!ids) ids = json_get(file->lines[i], "ids");
+        if (json_is_array(ids) && !json_get(file->lines[i], "error"))
+            tally_line(tally, file->lines[i], compare_bytes(t, ids, text));
+    }
+    for (size_t i = 0; i < 4; i++) buffer_free(&text[i]);
+}
+
 void compare_decodings(struct tally *tally, const struct tokenizer *t, const struct vector_file *file) {
     struct buffer decoded = {0};
     for (size_t i = 0; i < file->n_lines; i++) {

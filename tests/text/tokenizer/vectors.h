@@ -49,6 +49,8 @@ void compare_decodings(struct tally *tally, const struct tokenizer *t, const str
 /* Pieces of the streaming detokenizer, put together, against the decoding of all ids. With is_prompt, also that no more
  * than an incomplete character is held back. */
 void compare_streams(struct tally *tally, const struct tokenizer *t, const struct vector_file *file, bool is_prompt);
+/* The bytes of single tokens, put together, against the decoded text (but for spaces). */
+void compare_token_bytes(struct tally *tally, const struct tokenizer *t, const struct vector_file *file);
 /* "normalized" and "pre": the normalizer and the pre-tokenizer alone. */
 void compare_parts(struct tally *tally, const struct tokenizer *t, const struct vector_file *file);
 
