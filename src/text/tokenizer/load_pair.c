@@ -7,6 +7,7 @@
 #include "text/tokenizer/merge_batch.h"
 
 #include "base/file.h"
+#include "base/utf8.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -194,6 +195,7 @@ bool tokenizer_load_pair(struct tokenizer *t, const struct tokenizer_folder *fol
 
 static bool read_words(struct tokenizer *t, const char *text, size_t size, bool *has_upper_case, struct mx_error *err) {
     uint32_t id = 0;
+    if (size && utf8_valid_prefix(text, size) < size) return error_set(err, ERROR_FORMAT, "the file is no UTF-8");
     for (size_t at = 0; at < size; id++) {
         const char *line = text + at, *newline = memchr(line, '\n', size - at);
         size_t length = newline ? (size_t)(newline - line) : size - at;

@@ -120,10 +120,10 @@ static bool read_normalizer(struct loading *l, const struct protobuf_field *norm
 }
 
 static bool read_model(struct loading *l, const unsigned char *data, size_t size) {
-    struct protobuf m = {.at = data, .end = data + size, .what = "the file"};
+    struct protobuf m = {.at = data, .end = size ? data + size : data, .what = "the file"};
     struct protobuf_field field;
     l->err->code = ERROR_NONE;
-    while (protobuf_next(&m, &field, l->err)) {
+    while (size && protobuf_next(&m, &field, l->err)) {
         bool ok = true;
         if (!field.bytes) continue;
         if (field.number == MODEL_PIECE) ok = read_piece(l, &field);

@@ -16,7 +16,9 @@ struct sink {
     bool failed;
 };
 
+/* Room for `extra` more; ids is not NULL afterwards. */
 static inline bool sink_reserve(struct sink *sink, size_t extra) {
+    extra++;
     if (sink->count + extra <= sink->capacity && !sink->is_tracked) return true;
     if (array_reserve(&sink->ids, &sink->capacity, sink->count + extra, sizeof *sink->ids) &&
         (!sink->is_tracked ||

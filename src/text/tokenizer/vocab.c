@@ -79,7 +79,7 @@ static struct vocab_slot *find_slot(const struct vocab *vocab, const char *text,
         if (slot->id == VOCAB_NONE) return slot;
         if (slot->hash != hash) continue;
         const struct vocab_token *token = &vocab->tokens[slot->id];
-        if (token->length == length && !memcmp(token->text, text, length)) return slot;
+        if (token->text && token->length == length && (!length || !memcmp(token->text, text, length))) return slot;
     }
 }
 
