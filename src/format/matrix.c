@@ -246,6 +246,12 @@ bool vector_widen(const struct tensor *tensor, uint64_t n, float *out, struct mx
             memcpy(&half, tensor->data + 2 * i, 2);
             out[i] = tensor->dtype == DTYPE_F16 ? f16_to_f32(half) : bf16_to_f32(half);
             break;
+        case DTYPE_I64: {
+            int64_t integer;
+            memcpy(&integer, tensor->data + 8 * i, 8);
+            out[i] = (float)integer;
+            break;
+        }
         default:
             return error_set(err, ERROR_FORMAT, "%s: tensor '%s' is %s, expected F32, F16 or BF16", tensor->file->name,
                              tensor->name, dtype_name(tensor->dtype));

@@ -103,7 +103,7 @@ void matrix_select_rows(struct matrix *matrix, uint32_t first_row, uint32_t n_ro
 uint64_t matrix_code_bytes(const struct matrix *matrix);
 uint64_t matrix_scale_bytes(const struct matrix *matrix);
 
-/* Widens a vector (any shape, f32, f16 or bf16) to f32; out has room for n elements, which must be its size. */
+/* Widens a vector (any shape, f32, f16, bf16, or i64 as tables of numbers) to f32; out has room for n elements, which must be its size. */
 bool vector_widen(const struct tensor *tensor, uint64_t n, float *out, struct mx_error *err);
 
 #endif

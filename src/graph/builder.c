@@ -468,6 +468,31 @@ struct value b_index(struct builder *b, struct value q, struct value weights, st
     return b_head_op(b, op, index.n_choices * choice_width(index.top_k));
 }
 
+struct value b_compress(struct builder *b, struct value x, struct value weights, struct compress_params params) {
+    struct op op = {.kind = OP_COMPRESS, .in = {x, weights}};
+    params.state = b_state(b, (uint64_t)params.width * (params.is_overlapped ? 9 : 3));
+    op.head.heads.n_units = (params.width + COMPRESS_UNIT - 1) / COMPRESS_UNIT;
+    op.head.compress = params;
+    return b_head_op(b, op, params.width);
+}
+
+struct value b_hyper(struct builder *b, struct value raw, struct hyper_params params) {
+    struct value out = b_value(b, raw.width);
+    struct op op = {.kind = OP_HYPER, .in = {raw}, .out = out};
+    op.hyper = params;
+    b_op(b, op);
+    return out;
+}
+
+struct value b_rope_last(struct builder *b, struct value x, struct head_params heads, uint32_t rope,
+                         bool is_interleaved) {
+    struct value out = b_rope(b, x, heads, rope, is_interleaved);
+    if (b->failed) return out;
+    struct rope_params *p = &b->graph->ops[b->graph->n_ops - 1].head.rope;
+    p->first = heads.head_dim - p->rotary_dim;
+    return out;
+}
+
 struct value b_attend_chosen(struct builder *b, struct value q, struct value chosen, struct head_params heads,
                              struct attend_params attend) {
     struct op op = {.kind = OP_ATTEND, .in = {q, chosen}};
@@ -510,6 +535,7 @@ const char *op_kind_name(enum op_kind kind) {
         [OP_GATED] = "gated",
         [OP_SOFTCAP] = "softcap",
         [OP_CLIP] = "clip",
+        [OP_HYPER] = "hyper",
         [OP_SOFTMAX] = "softmax",
         [OP_COPY] = "copy",
         [OP_POSITION] = "position",
@@ -540,6 +566,7 @@ const char *op_kind_name(enum op_kind kind) {
         [OP_MAMBA1] = "mamba1",
         [OP_LRU] = "lru",
         [OP_DPLR] = "dplr",
+        [OP_COMPRESS] = "compress",
         [OP_NGRAM] = "ngram",
         [OP_DELTA] = "delta",
         [OP_HEAD_GATED] = "head_gated",

@@ -131,6 +131,13 @@ void b_cache_write(struct builder *b, uint32_t cache, struct value keys, struct 
 struct value b_attend(struct builder *b, struct value q, struct head_params heads, struct attend_params attend);
 /* The choice of blocks that `choose` describes, for queries q and head weights (or none). */
 struct value b_index(struct builder *b, struct value q, struct value weights, struct index_params index);
+struct value b_compress(struct builder *b, struct value x, struct value weights, struct compress_params params);
+struct value b_hyper(struct builder *b, struct value raw, struct hyper_params params);
+/* A table whose positions are taken down to a multiple of step. */
+uint32_t b_rope_stepped(struct builder *b, uint32_t rope, uint32_t step);
+/* The last dimensions of each head rotated. */
+struct value b_rope_last(struct builder *b, struct value x, struct head_params heads, uint32_t rope,
+                         bool is_interleaved);
 /* b_attend over chosen cells. */
 struct value b_attend_chosen(struct builder *b, struct value q, struct value chosen, struct head_params heads,
                              struct attend_params attend);

@@ -44,6 +44,7 @@ enum op_kind {
     OP_GATED,      /* out = f(in0) * in1 */
     OP_SOFTCAP,    /* out = factor * tanh(in0 / factor) */
     OP_CLIP,       /* out = in0 within [low, high] */
+    OP_HYPER,      /* out = weights of hyper-connections, by their raw logits in0 */
     OP_SOFTMAX,    /* out = softmax of in0 */
     OP_COPY,       /* out = in0 */
     OP_POSITION,   /* out [1] = the factor of the row's position */
@@ -71,15 +72,16 @@ enum op_kind {
     OP_ROPE,        /* out = rotated heads of in0; in1 = rope table */
     OP_CACHE_WRITE, /* in0 = keys, in1 = values into the row's cell */
     OP_INDEX, /* out = the blocks of cells whose keys in the cache fit in0 best; in1 = weights of in0's heads or none */
-    OP_ATTEND,     /* out = attention of the queries in0 over the cache, or the cells that in1 (OP_INDEX) names */
-    OP_CONV,       /* out = causal convolution of in0's channels */
-    OP_MAMBA2,     /* out = scan; in0 = x, in1 = B, in2 = C, in3 = dt (raw; missing: 1) */
-    OP_MAMBA1,     /* out = selective scan; in0 = x, in1 = B, in2 = C, in3 = dt */
-    OP_LRU,        /* out = gated linear recurrence; in0 = x, in1 = log of the decay */
-    OP_DPLR,       /* out = recurrence with a diagonal plus rank-one transition; in0 = q, in1 = decay, in2 = a,
+    OP_ATTEND,   /* out = attention of the queries in0 over the cache, or the cells that in1 (OP_INDEX) names */
+    OP_CONV,     /* out = causal convolution of in0's channels */
+    OP_MAMBA2,   /* out = scan; in0 = x, in1 = B, in2 = C, in3 = dt (raw; missing: 1) */
+    OP_MAMBA1,   /* out = selective scan; in0 = x, in1 = B, in2 = C, in3 = dt */
+    OP_LRU,      /* out = gated linear recurrence; in0 = x, in1 = log of the decay */
+    OP_DPLR,     /* out = recurrence with a diagonal plus rank-one transition; in0 = q, in1 = decay, in2 = a,
                        in3 = b, in4 = k, in5 = v */
-    OP_NGRAM,      /* out = row numbers of n-gram tables, by the row's token and those before it, as u32 bits */
-    OP_DELTA,      /* out = gated delta rule; in0 = q, in1 = k, in2 = v, in3 = b, in4 = a (raw) */
+    OP_COMPRESS, /* out = a softmax-weighted mean of in0 over the tokens of a run, at its last token; in1 = raw weights */
+    OP_NGRAM,    /* out = row numbers of n-gram tables, by the row's token and those before it, as u32 bits */
+    OP_DELTA,    /* out = gated delta rule; in0 = q, in1 = k, in2 = v, in3 = b, in4 = a (raw) */
     OP_HEAD_GATED, /* out = f(in0) * in1, by heads */
     OP_HEAD_SCALE, /* out = f(in0) * in1, in0 with one value for each head */
     OP_HEADS,      /* a chain of the head ops above */
@@ -108,10 +110,11 @@ struct norm_params {
 };
 
 enum router_kind {
-    ROUTER_SOFTMAX_ALL, /* softmax over all experts, then the k best, renormalised if wanted */
-    ROUTER_SOFTMAX_TOP, /* the k best logits, softmax over them */
-    ROUTER_SIGMOID,     /* scores sigmoid(logit), chosen by score + bias, weights without the bias */
-    ROUTER_SPARSEMIXER, /* k times: the best logit, its softmax among those within 2 * jitter of it, relatively */
+    ROUTER_SOFTMAX_ALL,   /* softmax over all experts, then the k best, renormalised if wanted */
+    ROUTER_SOFTMAX_TOP,   /* the k best logits, softmax over them */
+    ROUTER_SIGMOID,       /* scores sigmoid(logit), chosen by score + bias, weights without the bias */
+    ROUTER_SQRT_SOFTPLUS, /* scores sqrt(log(1 + exp(logit))), else as ROUTER_SIGMOID */
+    ROUTER_SPARSEMIXER,   /* k times: the best logit, its softmax among those within 2 * jitter of it, relatively */
 };
 
 struct router_params {
@@ -126,7 +129,8 @@ struct router_params {
     bool group_by_best;   /* a group's score is its best expert's, else the sum of its two best */
     bool group_to_lowest; /* experts of the other groups are out, else their score is 0 */
     float jitter;
-    uint32_t n_identity; /* numbers from n_experts on: experts that return their input */
+    const struct weight *table; /* [vocabulary][top_k]: the experts of each token, in place of a choice; NULL = none */
+    uint32_t n_identity;        /* numbers from n_experts on: experts that return their input */
 };
 
 /* A head op's unit u covers heads [u * heads_per_unit, (u + 1) * heads_per_unit) of its input and output. */
@@ -154,6 +158,7 @@ struct block_pattern {
  * UINT32_MAX where all blocks are chosen. */
 struct index_params {
     uint32_t cache, key_dim, n_choices, heads_per_choice, top_k, block, n_local;
+    bool at_end; /* a block has one key, in its last cell, and can be chosen when that is visible */
 };
 
 static inline uint32_t choice_width(uint32_t top_k) { return top_k + 1; }
@@ -164,6 +169,9 @@ struct attend_params {
     float scale, softcap;
     const struct weight *sinks; /* [query heads] or NULL */
     struct block_pattern blocks;
+    /* A second cache whose cells are seen, too, before those of the first: the last one of each `run` cells, of those that
+     * in1 chooses where there is a choice. run 0 = none. Both caches have one head and equal dimensions. */
+    uint32_t more_cache, run;
     uint32_t n_choices, top_k, block; /* of in1; the heads are shared out evenly among the choices */
 };
 
@@ -177,6 +185,7 @@ struct rope_params {
     uint32_t table;      /* index into graph.ropes */
     uint32_t rotary_dim; /* of head_dim; the rest passes */
     bool is_interleaved;
+    uint32_t first;                 /* of the rotated dimensions */
     uint32_t in_stride, out_stride; /* columns from head to head; 0 = head_dim */
 };
 
@@ -210,6 +219,26 @@ struct dplr_params {
 
 /* Tables for the last 2, 3, .. n tokens, n_tables of each kind. Table t, counted through, has first_size + 2 t rows; the
  * number is the sum of the tokens times powers of the vocabulary's size, the last token first, modulo that. */
+enum { COMPRESS_UNIT = 64 }; /* channels of one unit */
+
+struct compress_params {
+    uint32_t run, width;         /* width of the result */
+    bool is_overlapped;          /* in0 and in1 have two halves: a run's first half counts in the next run, too */
+    const struct weight *biases; /* [run][width of in1]: added to the raw weights by the place in the run */
+    uint32_t state;              /* offset: [3 or 9][width]: largest weight, sum, weighted sum (of each series) */
+};
+
+/* Weights of n streams, by raw[(2 + n) n] = in0 * scale + base: pre [n] = sigmoid + epsilon, post [n] = 2 sigmoid, and a
+ * matrix [n][n], softmax of each row + epsilon, made nearly doubly stochastic by dividing columns, rows, .. by their sums;
+ * it is stored with its rows as columns. Scales are for the three parts. Only pre where n_parts is 1. */
+enum { HYPER_STREAMS = 16 }; /* at most */
+
+struct hyper_params {
+    uint32_t n, n_iterations, n_parts;
+    float epsilon;
+    const struct weight *base, *scale;
+};
+
 struct ngram_params {
     uint32_t n, n_tables, first_size, vocab_size;
     uint32_t state; /* offset: [n - 1], the tokens before, the last one last */
@@ -247,6 +276,7 @@ struct op {
         enum unary unary;
         float factor;
         struct router_params router;
+        struct hyper_params hyper;
         struct {
             float low, high;
         } clip;
@@ -277,6 +307,7 @@ struct op {
                 struct dplr_params dplr;
                 struct delta_params delta;
                 struct ngram_params ngram;
+                struct compress_params compress;
             };
         } head;
         struct {
@@ -320,6 +351,7 @@ struct rope {
     float attention_factor, long_attention_factor; /* multiply cos and sin */
     double base, factor;                           /* ROPE_DYNAMIC */
     uint32_t original_length;
+    uint32_t step; /* positions are taken down to a multiple of it; 0 = as they are */
 };
 
 /* ---- block diffusion ---- */

@@ -157,7 +157,7 @@ static bool is_same_rope(const struct rope *a, const struct rope *b) {
     size_t bytes = a->rotary_dim / 2 * sizeof(float);
     return a->kind == b->kind && a->rotary_dim == b->rotary_dim && a->attention_factor == b->attention_factor &&
            a->long_attention_factor == b->long_attention_factor && a->base == b->base && a->factor == b->factor &&
-           !memcmp(a->inverse_frequency, b->inverse_frequency, bytes) &&
+           a->step == b->step && !memcmp(a->inverse_frequency, b->inverse_frequency, bytes) &&
            (a->kind != ROPE_LONG || !memcmp(a->long_inverse_frequency, b->long_inverse_frequency, bytes));
 }
 
@@ -237,6 +237,13 @@ uint32_t b_rope_plain(struct builder *b, uint32_t rotary_dim, double theta) {
     for (uint32_t i = 0; i < rotary_dim / 2 && rope.inverse_frequency; i++)
         rope.inverse_frequency[i] = (float)pow(theta, -2.0 * i / rotary_dim);
     return add_rope(b, &rope);
+}
+
+uint32_t b_rope_stepped(struct builder *b, uint32_t rope, uint32_t step) {
+    if (b->failed) return 0;
+    struct rope stepped = b->graph->ropes[rope];
+    stepped.step = step;
+    return add_rope(b, &stepped);
 }
 
 uint32_t b_rope_negated(struct builder *b, uint32_t rope) {

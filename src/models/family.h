@@ -78,6 +78,7 @@ void build_glm_moe_dsa(struct builder *b);
 void build_minimax_m3(struct builder *b);
 void build_longcat_flash(struct builder *b);
 void build_longcat_flash_ngram(struct builder *b);
+void build_deepseek_v4(struct builder *b);
 void build_glm4_moe_lite(struct builder *b);
 void build_mistral4(struct builder *b);
 void build_youtu(struct builder *b);

@@ -82,6 +82,8 @@ const struct family families[] = {
     {"LongCat Flash", "longcat_flash", build_longcat_flash, "latent attention twice a layer, experts (identities)"},
     {"LongCat Flash n-gram", "longcat_flash_ngram", build_longcat_flash_ngram,
      "n-gram embeddings, latent attention twice a layer, experts (identities)"},
+    {"DeepSeek V4", "deepseek_v4", build_deepseek_v4,
+     "attention over a window and compressed runs, hyper-connections, experts"},
     {"GLM 4.7 Flash", "glm4_moe_lite", build_glm4_moe_lite, "latent attention, experts, shared experts"},
     {"Mistral 4", "mistral4", build_mistral4, "latent attention, experts, shared experts"},
     {"Youtu", "youtu youtu_llm youtu_vl", build_youtu, "latent attention, gated MLP"},

@@ -130,6 +130,7 @@ static const char *const cases[] = {
     "hf-glm-moe-dsa",
     "hf-minimax-m3-text",
     "longcat_flash_ngram-q4",
+    "hf-deepseek-v4",
 };
 
 struct tokens {

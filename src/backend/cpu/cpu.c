@@ -73,7 +73,7 @@ static void need_op(struct compiled *c, const struct op *op, struct needs *needs
     case OP_ATTEND:
         if (op->head.attend.key_dim > needs->attention_key) needs->attention_key = op->head.attend.key_dim;
         if (op->head.attend.value_dim > needs->attention_value) needs->attention_value = op->head.attend.value_dim;
-        if (op->head.attend.blocks.size || op->head.attend.n_choices) needs->has_masks = true;
+        if (op->head.attend.blocks.size || op->head.attend.n_choices || op->head.attend.run) needs->has_masks = true;
         use_kernel(c, KERNEL_attention);
         break;
     case OP_INDEX:
@@ -99,6 +99,11 @@ static void need_op(struct compiled *c, const struct op *op, struct needs *needs
     case OP_GATED:
     case OP_HEAD_GATED: use_kernel(c, KERNEL_gated); break;
     case OP_SOFTCAP: use_kernel(c, KERNEL_softcap); break;
+    case OP_HYPER:
+        use_kernel(c, KERNEL_unary);
+        use_kernel(c, KERNEL_softmax);
+        break;
+    case OP_COMPRESS: use_kernel(c, KERNEL_unary); break;
     case OP_SOFTMAX: use_kernel(c, KERNEL_softmax); break;
     case OP_CLIP: use_kernel(c, KERNEL_clip); break;
     case OP_HEAD_SCALE:
@@ -126,8 +131,8 @@ static bool make_thread(struct compiled *c, struct thread_scratch *t, const stru
     t->tile =
         own(c, (size_t)c->max_rows * (needs->gated_slots ? needs->gated_slots : 1) * MATMUL_PANEL, sizeof *t->tile);
     t->attention = own(c, attention_scratch_bytes(needs->attention_key, needs->attention_value), 1);
-    t->key_pages = own(c, c->max_pages, sizeof *t->key_pages);
-    t->value_pages = own(c, c->max_pages, sizeof *t->value_pages);
+    t->key_pages = own(c, 2 * (size_t)c->max_pages, sizeof *t->key_pages);
+    t->value_pages = own(c, 2 * (size_t)c->max_pages, sizeof *t->value_pages);
     if (needs->has_index) {
         size_t cells = (size_t)c->max_pages * PAGE_CELLS;
         t->cell_scores = own(c, cells, sizeof *t->cell_scores);
@@ -137,7 +142,7 @@ static bool make_thread(struct compiled *c, struct thread_scratch *t, const stru
     }
     bool ok = t->row && t->matmul && t->tile && t->attention && t->key_pages && t->value_pages;
     if (needs->has_masks && ok)
-        ok = (t->masks = own(c, (size_t)ATTENTION_MAX_QUERIES * c->max_pages, sizeof *t->masks)) != NULL;
+        ok = (t->masks = own(c, (size_t)ATTENTION_MAX_QUERIES * 2 * c->max_pages, sizeof *t->masks)) != NULL;
     for (int form = 0; form < N_ACTIVATION_FORMS && ok; form++)
         if (needs->form_row_bytes[form]) ok = (t->forms[form] = own(c, needs->form_row_bytes[form], 1)) != NULL;
     if (!ok || !needs->most_experts) return ok;

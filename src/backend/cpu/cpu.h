@@ -26,7 +26,7 @@ struct thread_scratch {
     unsigned char *attention;
     uint64_t *masks; /* [ATTENTION_MAX_QUERIES][most pages]: cells that each query sees; NULL without such attentions */
     float *cell_scores, *block_scores, *sorted;           /* [cells of most pages]: of a choice of cells */
-    const void **key_pages, **value_pages;                /* [most pages of a pool] */
+    const void **key_pages, **value_pages;                /* [2 * most pages of a pool] */
     uint32_t *expert_first;                               /* [experts + 1]: where each expert's entries begin */
     uint32_t *expert_rows, *expert_slots, *x_ids, *y_ids; /* [max rows * top_k] */
 };
@@ -103,6 +103,7 @@ void cpu_index(const struct compiled *c, const struct choice_job *job, struct th
 bool cpu_choice_mask(const float *choice, uint32_t block, uint32_t end_cell, uint64_t *mask);
 
 /* Routing of one row (route.c): logits [n_experts] are overwritten. */
-void cpu_route_row(const struct compiled *c, const struct router_params *router, float *logits, float *out);
+void cpu_route_row(const struct compiled *c, const struct router_params *router, int32_t token, float *logits,
+                   float *out);
 
 #endif

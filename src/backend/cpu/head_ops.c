@@ -30,9 +30,12 @@ static void rope(const struct compiled *c, const struct op *op, const struct uni
             size_t head = head_number(h, u->unit, i);
             const float *x = value_row(c, op->in[0], r) + head * in_stride;
             float *y = value_row(c, op->out, r) + head * out_stride;
+            memcpy(y, x, p->first * sizeof *y);
+            x += p->first;
+            y += p->first;
             if (n && p->is_interleaved) c->kernels->rope_pairs(x, cosine, sine, n, y);
             if (n && !p->is_interleaved) c->kernels->rope_halves(x, cosine, sine, n, y);
-            memcpy(y + n, x + n, rest * sizeof *y);
+            memcpy(y + n, x + n, (rest - p->first) * sizeof *y);
         }
     }
 }
@@ -200,13 +203,86 @@ static void attend_rows(const struct compiled *c, const struct op *op, const str
                                                   .scratch = u->scratch->attention});
 }
 
+/* Cells of the second cache that a row sees below `end`, as mask words. */
+static void mask_runs(const struct compiled *c, const struct op *op, uint32_t row, uint32_t end, uint64_t *mask) {
+    const struct attend_params *a = &op->head.attend;
+    uint32_t n_pages = (end + PAGE_CELLS - 1) / PAGE_CELLS;
+    bool is_chosen = a->n_choices && cpu_choice_mask(value_row(c, op->in[1], row), a->block, end, mask);
+    if (!is_chosen) memset(mask, 0xff, n_pages * sizeof *mask);
+    for (uint32_t p = 0; p < n_pages; p++) {
+        uint64_t last = 0;
+        for (uint32_t i = 0; i < PAGE_CELLS; i++) {
+            uint32_t cell = p * PAGE_CELLS + i;
+            if (cell < end && cell % a->run == a->run - 1) last |= UINT64_C(1) << i;
+        }
+        mask[p] &= last;
+    }
+}
+
+/* Attention over two caches as over one: the pages of the second come first, then those of the first that any row sees.
+ * Masks tell what each row sees of them. */
+static void attend_joined(const struct compiled *c, const struct op *op, const struct unit *u, uint32_t row,
+                          uint32_t n_rows, uint32_t first_head, uint32_t n_heads) {
+    const struct attend_params *a = &op->head.attend;
+    const struct cache *near = &c->graph->caches[a->cache], *far = &c->graph->caches[a->more_cache];
+    const struct step_span *span = &c->step->spans[u->span];
+    uint32_t first[ATTENTION_MAX_QUERIES], end[ATTENTION_MAX_QUERIES], lowest = UINT32_MAX, highest = 0, n = 0;
+    uint32_t first_cell[ATTENTION_MAX_QUERIES] = {0}, end_cell[ATTENTION_MAX_QUERIES];
+    const float *q[ATTENTION_MAX_QUERIES];
+    const uint64_t *masks[ATTENTION_MAX_QUERIES];
+    float *out[ATTENTION_MAX_QUERIES], sinks[ATTENTION_MAX_QUERIES];
+    for (uint32_t r = 0; r < n_rows; r++) {
+        visible_cells(c, &c->graph->groups[near->group], span, row + r, &first[r], &end[r]);
+        if (first[r] < lowest) lowest = first[r];
+        if (end[r] > highest) highest = end[r];
+    }
+    uint32_t n_far = (highest + PAGE_CELLS - 1) / PAGE_CELLS, first_near = lowest / PAGE_CELLS;
+    find_pages(c, near, u, 0, lowest, highest);
+    for (uint32_t p = n_far; p-- > first_near;) {
+        u->scratch->key_pages[n_far + p - first_near] = u->scratch->key_pages[p];
+        u->scratch->value_pages[n_far + p - first_near] = u->scratch->value_pages[p];
+    }
+    find_pages(c, far, u, 0, 0, highest);
+    for (uint32_t r = 0; r < n_rows; r++) {
+        uint64_t *mask = u->scratch->masks + (size_t)r * 2 * c->max_pages;
+        memset(mask, 0, (size_t)(2 * n_far - first_near) * sizeof *mask);
+        mask_runs(c, op, row + r, end[r], mask);
+        for (uint32_t cell = first[r]; cell < end[r]; cell++)
+            mask[n_far + cell / PAGE_CELLS - first_near] |= UINT64_C(1) << cell % PAGE_CELLS;
+        for (uint32_t h = 0; h < n_heads; h++, n++) {
+            uint32_t head = head_number(&op->head.heads, u->unit, first_head + h);
+            q[n] = value_row(c, op->in[0], row + r) + (size_t)head * a->key_dim;
+            out[n] = value_row(c, op->out, row + r) + (size_t)head * a->value_dim;
+            masks[n] = mask;
+            end_cell[n] = (2 * n_far - first_near) * PAGE_CELLS;
+            sinks[n] = a->sinks ? a->sinks->vector[head] : 0.0f;
+        }
+    }
+    c->kernels->attention(&(struct attention_job){.format = c->kv_format,
+                                                  .n_queries = n,
+                                                  .key_dim = a->key_dim,
+                                                  .value_dim = a->value_dim,
+                                                  .q = q,
+                                                  .out = out,
+                                                  .first_cell = first_cell,
+                                                  .end_cell = end_cell,
+                                                  .masks = masks,
+                                                  .key_pages = u->scratch->key_pages,
+                                                  .value_pages = u->scratch->value_pages,
+                                                  .sinks = a->sinks ? sinks : NULL,
+                                                  .scale = a->scale,
+                                                  .softcap = a->softcap,
+                                                  .scratch = u->scratch->attention});
+}
+
 static void attend(const struct compiled *c, const struct op *op, const struct unit *u) {
     uint32_t heads = op->head.heads.heads_per_unit, most = ATTENTION_MAX_QUERIES;
     uint32_t rows = heads < most ? most / heads : 1;
     for (uint32_t r = 0; r < u->n_rows; r += rows)
         for (uint32_t h = 0; h < heads; h += most)
-            attend_rows(c, op, u, u->first_row + r, u->n_rows - r < rows ? u->n_rows - r : rows, h,
-                        heads - h < most ? heads - h : most);
+            (op->head.attend.run ? attend_joined : attend_rows)(c, op, u, u->first_row + r,
+                                                                u->n_rows - r < rows ? u->n_rows - r : rows, h,
+                                                                heads - h < most ? heads - h : most);
 }
 
 /* ---- tasks ---- */

@@ -43,10 +43,16 @@ static float kth_largest(float *x, uint32_t n, uint32_t k) {
     return x[low];
 }
 
+/* Blocks that can be chosen. */
+static uint32_t count_blocks(const struct choice_job *job) {
+    uint32_t block = job->params->block;
+    return job->params->at_end ? job->end_cell / block : (job->end_cell + block - 1) / block;
+}
+
 /* Scores of the blocks that hold cells below end_cell; NaN counts as the lowest. */
 static void score_blocks(const struct compiled *c, const struct choice_job *job, struct thread_scratch *t) {
     const struct index_params *p = job->params;
-    uint32_t n_blocks = (job->end_cell + p->block - 1) / p->block, own = (job->end_cell - 1) / p->block;
+    uint32_t n_blocks = count_blocks(job), own = (job->end_cell - 1) / p->block;
     for (uint32_t page = 0; page * PAGE_CELLS < job->end_cell; page++)
         c->kernels->index_scores(&(struct index_job){.format = c->kv_format,
                                                      .n_heads = p->heads_per_choice,
@@ -57,7 +63,8 @@ static void score_blocks(const struct compiled *c, const struct choice_job *job,
                                                      .scores = t->cell_scores + (size_t)page * PAGE_CELLS});
     for (uint32_t b = 0; b < n_blocks; b++) {
         float best = -INFINITY;
-        for (uint32_t cell = b * p->block; cell < (b + 1) * p->block && cell < job->end_cell; cell++)
+        uint32_t first = p->at_end ? (b + 1) * p->block - 1 : b * p->block;
+        for (uint32_t cell = first; cell < (b + 1) * p->block && cell < job->end_cell; cell++)
             if (t->cell_scores[cell] > best) best = t->cell_scores[cell];
         t->block_scores[b] = b + p->n_local > own ? INFINITY : best;
     }
@@ -65,7 +72,7 @@ static void score_blocks(const struct compiled *c, const struct choice_job *job,
 
 void cpu_index(const struct compiled *c, const struct choice_job *job, struct thread_scratch *t, float *out) {
     const struct index_params *p = job->params;
-    uint32_t n_blocks = (job->end_cell + p->block - 1) / p->block, n_above = 0, n_equal = 0, n = 0;
+    uint32_t n_blocks = count_blocks(job), n_above = 0, n_equal = 0, n = 0;
     if (n_blocks <= p->top_k) {
         write_u32(out, UINT32_MAX);
         return;

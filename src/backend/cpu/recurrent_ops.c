@@ -3,6 +3,7 @@
  * the unit's part of the state is copied. */
 #include "backend/cpu/unit.h"
 
+#include <math.h>
 #include <string.h>
 
 static float *state_at(const struct compiled *c, uint32_t slot, uint32_t offset) {
@@ -71,6 +72,92 @@ static float mamba2_time_step(const struct compiled *c, const struct op *op, uin
     float dt = value_row(c, op->in[3], row)[head] + (p->dt_bias ? p->dt_bias->vector[head] : 0.0f);
     c->kernels->unary(UNARY_SOFTPLUS, &dt, 1, &dt);
     return dt < p->dt_min ? p->dt_min : dt > p->dt_max ? p->dt_max : dt;
+}
+
+/* A softmax-weighted mean that is being collected, n channels: largest raw weight, sum of exponentials, weighted sum. */
+struct series {
+    float *m, *l, *o;
+};
+
+static struct series series_at(float *state, uint32_t width, uint32_t number, uint32_t first) {
+    float *at = state + (size_t)number * 3 * width + first;
+    return (struct series){at, at + width, at + 2 * (size_t)width};
+}
+
+/* a and b become exp(x - max(x, y)) and exp(y - max(x, y)), m the larger one; an empty series (l = 0) has no weight. */
+static void merge_weights(const struct compiled *c, const float *x, const float *l, const float *y, uint32_t n,
+                          float *m, float *a, float *b) {
+    for (uint32_t k = 0; k < n; k++) {
+        float most = l[k] != 0.0f && x[k] > y[k] ? x[k] : y[k];
+        a[k] = l[k] != 0.0f ? x[k] - most : -INFINITY;
+        b[k] = y[k] - most;
+        m[k] = most;
+    }
+    c->kernels->unary(UNARY_EXP, a, n, a);
+    c->kernels->unary(UNARY_EXP, b, n, b);
+}
+
+static void collect(const struct compiled *c, struct series s, const float *x, const float *raw, const float *bias,
+                    uint32_t n) {
+    float weight[COMPRESS_UNIT] = {0}, a[COMPRESS_UNIT], b[COMPRESS_UNIT];
+    for (uint32_t k = 0; k < n; k++) weight[k] = raw[k] + bias[k];
+    merge_weights(c, s.m, s.l, weight, n, s.m, a, b);
+    for (uint32_t k = 0; k < n; k++) {
+        s.l[k] = s.l[k] * a[k] + b[k];
+        s.o[k] = s.o[k] * a[k] + x[k] * b[k];
+    }
+}
+
+/* Moves one series to another's place, and empties it. */
+static void hand_over(struct series from, struct series to, uint32_t n) {
+    size_t bytes = n * sizeof(float);
+    memcpy(to.m, from.m, bytes), memcpy(to.l, from.l, bytes), memcpy(to.o, from.o, bytes);
+    memset(from.m, 0, bytes), memset(from.l, 0, bytes), memset(from.o, 0, bytes);
+}
+
+static void finish(const struct compiled *c, struct series now, struct series before, uint32_t n, float *out) {
+    float m[COMPRESS_UNIT], a[COMPRESS_UNIT], b[COMPRESS_UNIT];
+    merge_weights(c, before.m, before.l, now.m, n, m, a, b);
+    for (uint32_t k = 0; k < n; k++) {
+        float sum = before.l[k] * a[k] + now.l[k] * b[k], weighted = before.o[k] * a[k] + now.o[k] * b[k];
+        out[k] = weighted / sum;
+    }
+}
+
+static void compress_row(const struct compiled *c, const struct op *op, uint32_t row, uint32_t first, uint32_t n,
+                         float *state) {
+    const struct compress_params *p = &op->head.compress;
+    uint32_t place = c->step->rows[row].cell % p->run, w = p->width, all = p->is_overlapped ? 2 * w : w;
+    const float *x = value_row(c, op->in[0], row), *raw = value_row(c, op->in[1], row);
+    const float *bias = p->biases->vector + (size_t)place * all;
+    float *out = value_row(c, op->out, row) + first;
+    uint32_t last = all - w + first; /* channels of the series that counts now */
+    struct series now = series_at(state, w, 0, first);
+    if (place == 0) memset(now.l, 0, n * sizeof *now.l), memset(now.o, 0, n * sizeof *now.o);
+    collect(c, now, x + last, raw + last, bias + last, n);
+    memset(out, 0, n * sizeof *out);
+    if (!p->is_overlapped) {
+        for (uint32_t k = 0; k < n && place == p->run - 1; k++) out[k] = now.o[k] / now.l[k];
+        return;
+    }
+    struct series next = series_at(state, w, 1, first), before = series_at(state, w, 2, first);
+    if (place == 0) hand_over(next, before, n);
+    collect(c, next, x + first, raw + first, bias + first, n);
+    if (place == p->run - 1) finish(c, now, before, n, out);
+}
+
+static void compress(const struct compiled *c, const struct op *op, const struct unit *u) {
+    const struct compress_params *p = &op->head.compress;
+    uint32_t first = u->unit * COMPRESS_UNIT, n = p->width - first < COMPRESS_UNIT ? p->width - first : COMPRESS_UNIT;
+    float *state = state_at(c, c->step->spans[u->span].state_out, p->state);
+    uint32_t at = u->first_row, snapshot = 0, n_arrays = p->is_overlapped ? 9 : 3;
+    struct segment s;
+    while (next_segment(c, u, &at, &snapshot, &s)) {
+        for (uint32_t r = s.first_row; r < s.first_row + s.n_rows; r++) compress_row(c, op, r, first, n, state);
+        for (uint32_t i = 0; i < n_arrays && s.snapshot >= 0; i++)
+            memcpy(state_at(c, (uint32_t)s.snapshot, p->state) + (size_t)i * p->width + first,
+                   state + (size_t)i * p->width + first, n * sizeof *state);
+    }
 }
 
 /* Tokens are f32s of the state: exact up to 2^24. A row without a token counts as token 0. */
@@ -229,6 +316,7 @@ static void delta(const struct compiled *c, const struct op *op, const struct un
 void cpu_recurrent_unit(const struct compiled *c, const struct op *op, const struct unit *u) {
     switch (op->kind) {
     case OP_CONV: conv(c, op, u); break;
+    case OP_COMPRESS: compress(c, op, u); break;
     case OP_NGRAM: ngram(c, op, u); break;
     case OP_MAMBA2: mamba2(c, op, u); break;
     case OP_MAMBA1:

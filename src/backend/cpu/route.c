@@ -16,6 +16,17 @@ static void take_best(float *scores, uint32_t n, uint32_t k, float *indices) {
     }
 }
 
+/* The experts that the table has for a token; rows without one take token 0. Numbers beyond the experts become 0. */
+static void take_listed(const struct router_params *r, int32_t token, float *indices) {
+    const struct weight *table = r->table;
+    size_t at = token > 0 && ((size_t)token + 1) * r->top_k <= table->n_cols ? (size_t)token * r->top_k : 0;
+    for (uint32_t slot = 0; slot < r->top_k; slot++) {
+        float value = table->vector[at + slot];
+        uint32_t e = value >= 0.0f && value < (float)r->n_experts ? (uint32_t)value : 0;
+        memcpy(&indices[slot], &e, sizeof e);
+    }
+}
+
 static uint32_t index_of(const float *indices, uint32_t slot) {
     uint32_t e;
     memcpy(&e, &indices[slot], sizeof e);
@@ -74,7 +85,7 @@ static void sparsemixer(const struct compiled *c, const struct router_params *r,
     }
 }
 
-void cpu_route_row(const struct compiled *c, const struct router_params *r, float *logits, float *out) {
+void cpu_route_row(const struct compiled *c, const struct router_params *r, int32_t token, float *logits, float *out) {
     const struct kernels *k = c->kernels;
     uint32_t n = r->n_experts + r->n_identity, top_k = r->top_k;
     float *weights = out + top_k, scores[1024];
@@ -85,12 +96,19 @@ void cpu_route_row(const struct compiled *c, const struct router_params *r, floa
     }
     if (r->kind == ROUTER_SOFTMAX_ALL) k->softmax(logits, n);
     if (r->kind == ROUTER_SIGMOID) k->unary(UNARY_SIGMOID, logits, n, logits);
+    if (r->kind == ROUTER_SQRT_SOFTPLUS) {
+        k->unary(UNARY_SOFTPLUS, logits, n, logits);
+        for (uint32_t e = 0; e < n; e++) logits[e] = sqrtf(logits[e]);
+    }
     if (r->bias)
         k->add(logits, r->bias->vector, n, scores);
     else
         memcpy(scores, logits, n * sizeof *scores);
     if (r->n_groups > 1) keep_best_groups(r, scores);
-    take_best(scores, n, top_k, out);
+    if (r->table)
+        take_listed(r, token, out);
+    else
+        take_best(scores, n, top_k, out);
     for (uint32_t s = 0; s < top_k; s++) weights[s] = logits[index_of(out, s)];
     if (r->kind == ROUTER_SOFTMAX_TOP) k->softmax(weights, top_k);
     if (r->normalize) {

@@ -63,7 +63,8 @@ static void rope_table_row(const struct compiled *c, const struct op *op, uint32
         dynamic_angles(c, rope, r, out, out + n);
         return;
     }
-    c->kernels->rope_angles((float)r->position, is_long ? rope->long_inverse_frequency : rope->inverse_frequency, n,
+    uint32_t position = rope->step ? r->position / rope->step * rope->step : r->position;
+    c->kernels->rope_angles((float)position, is_long ? rope->long_inverse_frequency : rope->inverse_frequency, n,
                             is_long ? rope->long_attention_factor : rope->attention_factor, out, out + n);
 }
 
@@ -112,6 +113,40 @@ static void mix_row(const struct compiled *c, const struct op *op, uint32_t row,
     }
 }
 
+/* Divides each row (step 1 within, n between) or column of [n][n] by its sum + epsilon. */
+static void divide_sums(float *m, uint32_t n, uint32_t within, uint32_t between, float epsilon) {
+    for (uint32_t i = 0; i < n; i++) {
+        float sum = 0.0f;
+        for (uint32_t j = 0; j < n; j++) sum = sum + m[i * between + j * within];
+        sum = sum + epsilon;
+        for (uint32_t j = 0; j < n; j++) m[i * between + j * within] = m[i * between + j * within] / sum;
+    }
+}
+
+static void hyper_row(const struct compiled *c, const struct hyper_params *p, const float *raw, float *out) {
+    uint32_t n = p->n, n_all = p->n_parts == 1 ? n : (2 + n) * n;
+    const float *base = p->base->vector, *scale = p->scale->vector;
+    float m[HYPER_STREAMS * HYPER_STREAMS];
+    for (uint32_t i = 0; i < n_all; i++) {
+        uint32_t part = i / n < 2 ? i / n : 2;
+        out[i] = raw[i] * scale[part];
+        out[i] = out[i] + base[i];
+    }
+    c->kernels->unary(UNARY_SIGMOID, out, p->n_parts == 1 ? n : 2 * n, out);
+    for (uint32_t i = 0; i < n; i++) out[i] = out[i] + p->epsilon;
+    if (p->n_parts == 1) return;
+    c->kernels->scale(out + n, 2.0f, n, out + n);
+    memcpy(m, out + 2 * n, (size_t)n * n * sizeof *m);
+    for (uint32_t i = 0; i < n; i++) c->kernels->softmax(m + i * n, n);
+    for (uint32_t i = 0; i < n * n; i++) m[i] = m[i] + p->epsilon;
+    divide_sums(m, n, n, 1, p->epsilon);
+    for (uint32_t i = 1; i < p->n_iterations; i++) {
+        divide_sums(m, n, 1, n, p->epsilon);
+        divide_sums(m, n, n, 1, p->epsilon);
+    }
+    for (uint32_t i = 0; i < n * n; i++) out[2 * n + i % n * n + i / n] = m[i];
+}
+
 static void tap_row(const struct compiled *c, const struct op *op, uint32_t row) {
     float *tap = c->step->taps[op->layer];
     if (tap) memcpy(tap + (size_t)row * op->in[0].width, value_row(c, op->in[0], row), op->in[0].width * sizeof *tap);
@@ -154,6 +189,7 @@ static void run_row(const struct compiled *c, const struct op *op, uint32_t row)
     case OP_SOFTCAP: k->softcap(in0, op->factor, n, out); break;
     case OP_CLIP: k->clip(in0, op->clip.low, op->clip.high, n, out); break;
     case OP_POSITION: *out = position_factor(&op->position, c->step->rows[row].position); break;
+    case OP_HYPER: hyper_row(c, &op->hyper, in0, out); break;
     case OP_SOFTMAX:
         memcpy(out, in0, n * sizeof *out);
         k->softmax(out, n);
@@ -173,7 +209,7 @@ static void run_row(const struct compiled *c, const struct op *op, uint32_t row)
         break;
     case OP_SELECT: memcpy(out, in0, n * sizeof *out); break;
     case OP_TAP: tap_row(c, op, row); break;
-    case OP_ROUTE: cpu_route_row(c, &op->router, (float *)(uintptr_t)in0, out); break;
+    case OP_ROUTE: cpu_route_row(c, &op->router, c->step->rows[row].token, (float *)(uintptr_t)in0, out); break;
     case OP_COMBINE: combine_row(c, op, row, out); break;
     default: break;
     }

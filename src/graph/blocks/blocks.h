@@ -125,6 +125,43 @@ struct mla_spec {
 
 struct value block_mla(struct builder *b, struct value x, const struct mla_spec *spec, const char *module);
 
+/* Query heads that one task takes where all share one key head: a divisor, so that decoding finds work for threads. */
+uint32_t block_heads_per_unit(uint32_t n_heads);
+
+/* Attention over a window and compressed runs. One rope of the last dimensions, in pairs. */
+struct compressed_spec {
+    uint32_t n_heads, head_dim, q_rank, window;
+    uint32_t n_groups, group_rank;          /* of the output projection */
+    uint32_t run;                           /* tokens of a run; 0 = window only */
+    bool is_overlapped;                     /* a run's mean includes the run before */
+    uint32_t index_heads, index_dim, top_k; /* the index that chooses runs; index_heads 0 = all are seen */
+    uint32_t rope;
+    float norm_eps;
+};
+
+struct value block_compressed_attention(struct builder *b, struct value x, const struct compressed_spec *spec,
+                                        const char *module);
+
+/* ---- several residual streams ---- */
+
+struct hyper_spec {
+    uint32_t n, n_iterations;
+    float epsilon, norm_eps;
+};
+
+/* A branch's place: what it reads, and where its result goes. */
+struct hyper_site {
+    struct value streams, weights, input;
+    uint32_t n;
+};
+
+/* By the tensors NAME_fn, NAME_base and NAME_scale. */
+struct hyper_site block_hyper_in(struct builder *b, struct value streams, const struct hyper_spec *spec,
+                                 const char *name);
+struct value block_hyper_out(struct builder *b, const struct hyper_site *site, struct value branch);
+/* The streams as one. */
+struct value block_hyper_head(struct builder *b, struct value streams, const struct hyper_spec *spec, const char *name);
+
 /* ---- feed-forward ---- */
 
 /* Bounds inside f(gate) * up. */
@@ -169,9 +206,12 @@ struct moe_spec {
     const char *router_module;
     const struct value *router_input; /* what the router reads; NULL = what the experts read */
     const char *expert_scale;         /* name of a factor for each expert's weight; NULL = none */
-    const char *correction; /* names of the bias that counts for the choice, where the file has it; NULL = none */
-    bool has_correction;    /* for shapes only */
-    bool has_bias;          /* of experts and router; for shapes only: a file's biases are always used */
+    const char *table;                /* name of a table of each token's experts, [table_rows][top_k]; NULL = none */
+    uint32_t table_rows;
+    const char *correction;  /* names of the bias that counts for the choice, where the file has it; NULL = none */
+    bool has_correction;     /* for shapes only */
+    bool has_no_router_bias; /* the router's "bias" is the correction */
+    bool has_bias;           /* of experts and router; for shapes only: a file's biases are always used */
     /* experts that work in a narrower space: its size (0 = none), the modules into it and out of it */
     uint32_t latent_size;
     const char *latent_in, *latent_out;

@@ -46,8 +46,7 @@ static void rotate(struct builder *b, struct value x, const struct mla_spec *s, 
     b_op(b, op);
 }
 
-/* Query heads that one task takes: a divisor, so that decoding finds work for several threads. */
-static uint32_t heads_per_unit(uint32_t n_heads) {
+uint32_t block_heads_per_unit(uint32_t n_heads) {
     uint32_t n = n_heads < 16 ? n_heads : 16;
     while (n_heads % n) n--;
     return n;
@@ -99,7 +98,7 @@ struct value block_mla(struct builder *b, struct value x, const struct mla_spec 
     struct attend_params attend = {.cache = cache, .key_dim = key_dim, .value_dim = latent};
     struct value chosen = value_none();
     if (s->index) chosen = block_index(b, x, q_input, s->index, block_name(b, module, "indexer"), &attend);
-    uint32_t group = heads_per_unit(n);
+    uint32_t group = block_heads_per_unit(n);
     struct head_params rope_heads = {n / group, group, s->rope_dim}, query_heads = {n / group, group, key_dim};
     rotate(b, q_pe, s, rope_heads, value_columns(q_all, latent, q_all.width - latent), key_dim);
     attend.scale = (float)(s->scale != 0 ? s->scale : 1 / sqrt((double)(s->nope_dim + s->rope_dim)));

@@ -100,8 +100,9 @@ static struct value route_rows(struct builder *b, struct value x, const struct m
     uint32_t n_all = s->router.n_experts + s->router.n_identity;
     const char *bias = block_name(b, s->router_module, "bias");
     struct matmul_part part = {.weight = b_matrix(b, ROLE_ROUTER, s->router_module, n_all, x.width), .is_exact = true};
-    if (b_has(b, bias, s->has_bias)) part.bias = b_vector(b, bias, n_all);
+    if (!s->has_no_router_bias && b_has(b, bias, s->has_bias)) part.bias = b_vector(b, bias, n_all);
     struct op op = {.kind = OP_ROUTE, .router = s->router};
+    if (s->table) op.router.table = b_vector(b, s->table, s->table_rows * s->router.top_k);
     if (s->correction && b_has(b, s->correction, s->has_correction)) op.router.bias = b_vector(b, s->correction, n_all);
     if (s->expert_scale) op.router.expert_scale = b_vector(b, s->expert_scale, n_all);
     op.in[0] = b_matmul(b, x, &part, 1);
