@@ -62,13 +62,18 @@ static void build(struct builder *b, const struct decoder *d, uint32_t n_dense_l
     decoder_head(b, x, d, embedding, "model.embedding_norm.weight", false, "lm_head", true);
 }
 
-void build_lfm2(struct builder *b) {
-    struct decoder d = decoder_from_config(b);
-    d.intermediate_size = feed_forward_width(b);
-    build(b, &d, d.n_layers);
-}
-
 void build_lfm2_moe(struct builder *b) {
     struct decoder d = decoder_from_config(b);
     build(b, &d, (uint32_t)config_integer_or(b->config, "num_dense_layers", 2, 0, 4096));
+}
+
+/* Also the text part of the vision models, whose type does not tell whether it has experts. */
+void build_lfm2(struct builder *b) {
+    if (config_has(b->config, "num_experts")) {
+        build_lfm2_moe(b);
+        return;
+    }
+    struct decoder d = decoder_from_config(b);
+    d.intermediate_size = feed_forward_width(b);
+    build(b, &d, d.n_layers);
 }
