@@ -66,6 +66,10 @@ static struct value v2_feed_forward(struct builder *b, struct value x, struct st
 }
 
 void build_deepseek_v2(struct builder *b) {
+    if (!config_bool_or(b->config, "use_mla", true)) { /* DeepSeek-OCR: ordinary attention */
+        build_deepseek(b);
+        return;
+    }
     struct stack s = stack_usual(b);
     struct mla_spec mla = mla_from_config(b, &s.d, 10000, 128);
     s.feed_forward = v2_feed_forward;
@@ -74,6 +78,8 @@ void build_deepseek_v2(struct builder *b) {
 
 void build_deepseek_v3(struct builder *b) {
     struct stack s = stack_usual(b);
+    /* Kimi K2.5 as transformers writes it */
+    if (b_has(b, "model.blocks.0.input_layernorm.weight", false)) s.d.layer_format = "model.blocks.%u";
     struct mla_spec mla = mla_from_config(b, &s.d, 10000, 128);
     s.feed_forward = routed_sigmoid;
     latent_build(b, &s, &mla);
