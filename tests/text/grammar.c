@@ -3,6 +3,8 @@
 #include "tests/support/tap.h"
 #include "tests/text/grammar/parts.h"
 
+#include <time.h>
+
 enum grammar_verdict verdict_on(struct grammar *grammar, const char *text, size_t length) {
     struct matcher matcher;
     matcher_init(&matcher, grammar);
@@ -10,6 +12,12 @@ enum grammar_verdict verdict_on(struct grammar *grammar, const char *text, size_
     matcher_free(&matcher);
     if (grammar_failure(grammar)) tap_note("gave up: %s", grammar_failure(grammar)->message);
     return verdict;
+}
+
+double processor_seconds(void) {
+    struct timespec t;
+    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
 int main(void) {

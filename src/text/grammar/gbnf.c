@@ -147,7 +147,8 @@ static const struct pattern *read_literal(struct gbnf *g, struct items *items) {
         }
         items->data[items->n++] = p;
     }
-    const struct pattern *p = pattern_list(g->arena, PATTERN_SEQUENCE, items->data + base, items->n - base);
+    const struct pattern *p =
+        pattern_list(g->arena, PATTERN_SEQUENCE, items->n > base ? items->data + base : NULL, items->n - base);
     items->n = base;
     if (!p) out_of_memory(g);
     return p;
@@ -285,9 +286,10 @@ static const struct pattern *read_sequence(struct gbnf *g, struct items *items, 
         }
         items->data[items->n++] = p;
     }
-    const struct pattern *p = items->n - base == 1
-                                  ? items->data[base]
-                                  : pattern_list(g->arena, PATTERN_SEQUENCE, items->data + base, items->n - base);
+    const struct pattern *p =
+        items->n - base == 1
+            ? items->data[base]
+            : pattern_list(g->arena, PATTERN_SEQUENCE, items->n > base ? items->data + base : NULL, items->n - base);
     items->n = base;
     if (!p) out_of_memory(g);
     return p;
@@ -310,9 +312,10 @@ static const struct pattern *read_alternatives(struct gbnf *g, struct items *ite
         }
         items->data[items->n++] = p;
     } while (take(g, '|'));
-    const struct pattern *p = items->n - base == 1
-                                  ? items->data[base]
-                                  : pattern_list(g->arena, PATTERN_CHOICE, items->data + base, items->n - base);
+    const struct pattern *p =
+        items->n - base == 1
+            ? items->data[base]
+            : pattern_list(g->arena, PATTERN_CHOICE, items->n > base ? items->data + base : NULL, items->n - base);
     items->n = base;
     if (!p) out_of_memory(g);
     return p;

@@ -499,7 +499,8 @@ static const struct pattern *read_choice(struct regex *r, int depth) {
         }
         const struct pattern *sequence =
             r->n_items - base == 1 ? r->items[base]
-                                   : pattern_list(r->arena, PATTERN_SEQUENCE, r->items + base, r->n_items - base);
+                                   : pattern_list(r->arena, PATTERN_SEQUENCE,
+                                                  r->n_items > base ? r->items + base : NULL, r->n_items - base);
         r->n_items = base;
         if (!push(r, sequence)) return NULL;
     } while (take(r, '|'));
