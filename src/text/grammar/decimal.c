@@ -137,7 +137,7 @@ struct numerals {
     struct decimal bounds[2]; /* magnitudes of minimum and maximum */
     struct step steps[NUMBER_MAX_STEPS];
     uint16_t most_integer, most_fraction, most_exponent;
-    bool allows_exponent, allows_any_mantissa, limits_fraction;
+    bool allows_any_mantissa, limits_fraction;
 };
 
 static int32_t integer_length(const struct decimal *bound) { return bound->exponent > 0 ? bound->exponent : 0; }
@@ -268,7 +268,7 @@ static bool take(const struct numerals *n, struct record *r, char c) {
         return true;
     default: /* e, E */
         if (r->phase != PHASE_ZERO && r->phase != PHASE_INTEGER && r->phase != PHASE_FRACTION) return false;
-        if (!n->allows_exponent || (r->n_integer != 1 && !n->allows_any_mantissa)) return false;
+        if (r->n_integer != 1 && !n->allows_any_mantissa) return false;
         begin_exponent(n, r);
         return true;
     }
@@ -305,9 +305,13 @@ static int compare_signed(const struct numerals *n, const struct record *r, int 
 static bool steps_agree(const struct numerals *n, const struct record *r) {
     for (uint32_t i = 0; i < n->set->n_steps; i++) {
         const struct step *s = &n->steps[i];
-        if (r->phase == PHASE_EXPONENT) { /* enough zeros at the end; fewer may do, but need not be written so */
-            int64_t zeros = (int64_t)r->exponent - r->n_fraction + s->k;
-            if (r->exponent_is_negative || zeros < (int64_t)s->zeros) return false;
+        if (r->phase == PHASE_EXPONENT) {
+            int64_t exponent = r->exponent_is_negative ? -(int64_t)r->exponent : r->exponent;
+            /* No multiple: what is smaller than the step. Others are not written so. */
+            if (s->is_negated && exponent < (int64_t)n->set->steps[i].step.exponent - 1) continue;
+            /* A multiple: enough zeros at the end. Fewer may do, but need not be written so. */
+            int64_t zeros = exponent - r->n_fraction + s->k;
+            if (s->is_negated || s->zeros == NO_ZEROS || zeros < (int64_t)s->zeros) return false;
             continue;
         }
         uint64_t remainder = r->remainder[i];
@@ -359,7 +363,7 @@ static void settle(const struct numerals *n, struct record *r) {
 }
 
 static bool prepare(struct numerals *n, const struct number_set *set, struct mx_error *err) {
-    *n = (struct numerals){.set = set, .allows_exponent = true};
+    *n = (struct numerals){.set = set};
     n->limits_fraction = set->kind == NUMBER_INTEGER || set->n_steps > 0;
     n->allows_any_mantissa = !set->n_steps && !set->has_minimum && !set->has_maximum && set->kind == NUMBER_ANY;
     if (set->has_minimum) n->bounds[0] = set->minimum;
@@ -380,7 +384,8 @@ static bool prepare(struct numerals *n, const struct number_set *set, struct mx_
         if (!make_step(&n->steps[i], &set->steps[i].step))
             return error_set(err, ERROR_UNSUPPORTED, "multipleOf: the number has too many digits");
         n->steps[i].is_negated = set->steps[i].is_negated;
-        if (set->steps[i].is_negated || n->steps[i].zeros == NO_ZEROS) n->allows_exponent = false;
+        uint32_t power = n->steps[i].k + 2;
+        if (power > most_exponent) most_exponent = power;
         if (n->steps[i].k + 1 > most_fraction) most_fraction = n->steps[i].k + 1;
     }
     n->most_integer = (uint16_t)most_integer;

@@ -203,6 +203,8 @@ bool schema_resolve(struct schema *s, uint32_t from, const struct json *ref, uin
 bool set_add(struct schema *s, uint32_t set, uint32_t literal, uint32_t *result);
 /* Expands a set into specs (once). */
 bool set_expand(struct schema *s, uint32_t set);
+/* All strings of a set as one automaton. */
+bool set_strings(struct schema *s, uint32_t set, const struct automaton **strings);
 /* Known to be empty without looking deeper than a few levels. */
 bool set_is_empty(struct schema *s, uint32_t set);
 /* Known to hold the same values. */

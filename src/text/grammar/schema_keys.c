@@ -102,21 +102,7 @@ static bool collect_names(struct keys *k) {
 static bool find_allowed(struct keys *k) {
     struct schema *s = k->s;
     if (k->shape->key_set == SET_ANY) return true;
-    k->allowed = schema_keep(s, arena_calloc(&s->arena, 1, sizeof *k->allowed));
-    if (!k->allowed || !set_expand(s, k->shape->key_set)) return false;
-    for (uint32_t i = 0; i < s->sets[k->shape->key_set].n_specs; i++) {
-        const struct spec *spec = &s->specs[s->sets[k->shape->key_set].specs[i]];
-        if (spec->type != TYPE_STRING) continue;
-        const struct automaton *a = spec->automaton;
-        if (!a) {
-            if (spec->minimum >= AUTOMATON_MAX_STATES ||
-                (spec->maximum != NO_LIMIT && spec->maximum >= AUTOMATON_MAX_STATES))
-                return error_set(s->err, ERROR_LIMIT, "JSON Schema: 'propertyNames' allows too long names");
-            uint32_t high = spec->maximum == NO_LIMIT ? PATTERN_NO_LIMIT : (uint32_t)spec->maximum;
-            a = schema_keep(s, automaton_length(&s->arena, (uint32_t)spec->minimum, high, s->err));
-        }
-        if (!a || !(k->allowed = schema_combine(s, k->allowed, a, AUTOMATON_OR))) return false;
-    }
+    if (!set_strings(s, k->shape->key_set, &k->allowed)) return false;
     if (automaton_is_any(k->allowed)) k->allowed = NULL;
     return true;
 }

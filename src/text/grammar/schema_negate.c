@@ -222,23 +222,8 @@ static bool deny_keys(struct denial *d, const struct json *keys) {
         !set_expand(d->s, set))
         return false;
     struct atom atom = {.kind = ATOM_EXISTS, .literal = LITERAL_TRUE};
-    for (uint32_t i = 0; i < d->s->sets[set].n_specs; i++) {
-        const struct spec *spec = &d->s->specs[d->s->sets[set].specs[i]];
-        if (spec->type != TYPE_STRING) continue;
-        if (atom.class.automaton)
-            return error_set(d->s->err, ERROR_UNSUPPORTED,
-                             "JSON Schema: 'propertyNames' below 'not', 'oneOf' or 'if' is too complex");
-        atom.class.automaton = spec->automaton;
-        if (!atom.class.automaton) {
-            uint64_t high = spec->maximum == NO_LIMIT ? PATTERN_NO_LIMIT : spec->maximum;
-            if (spec->minimum > AUTOMATON_MAX_STATES || (high > AUTOMATON_MAX_STATES && high != PATTERN_NO_LIMIT))
-                return error_set(d->s->err, ERROR_LIMIT, "JSON Schema: 'propertyNames' allows too long names");
-            atom.class.automaton = automaton_length(&d->s->arena, (uint32_t)spec->minimum, (uint32_t)high, d->s->err);
-            if (!atom.class.automaton || !(atom.class.automaton = schema_keep(d->s, atom.class.automaton)))
-                return false;
-        }
-    }
-    return !atom.class.automaton || add(d, TYPE_OBJECT, &atom);
+    if (!set_strings(d->s, set, &atom.class.automaton)) return false;
+    return !atom.class.automaton->n_states || add(d, TYPE_OBJECT, &atom);
 }
 
 static bool deny_properties(struct denial *d) {

@@ -203,6 +203,24 @@ bool specs_join(struct schema *s, uint32_t set) {
     return true;
 }
 
+bool set_strings(struct schema *s, uint32_t set, const struct automaton **strings) {
+    *strings = schema_keep(s, arena_calloc(&s->arena, 1, sizeof **strings));
+    if (!*strings || !set_expand(s, set)) return false;
+    for (uint32_t i = 0; i < s->sets[set].n_specs; i++) {
+        const struct spec *spec = &s->specs[s->sets[set].specs[i]];
+        const struct automaton *a = spec->automaton;
+        if (spec->type != TYPE_STRING) continue;
+        if (!a) {
+            uint64_t high = spec->maximum == NO_LIMIT ? PATTERN_NO_LIMIT : spec->maximum;
+            if (spec->minimum >= AUTOMATON_MAX_STATES || (high >= AUTOMATON_MAX_STATES && high != PATTERN_NO_LIMIT))
+                return error_set(s->err, ERROR_LIMIT, "JSON Schema: 'propertyNames' allows too long names");
+            a = schema_keep(s, automaton_length(&s->arena, (uint32_t)spec->minimum, (uint32_t)high, s->err));
+        }
+        if (!a || !(*strings = schema_combine(s, *strings, a, AUTOMATON_OR))) return false;
+    }
+    return true;
+}
+
 /* ---- items and labels ---- */
 
 bool item_set(struct schema *s, const struct array_spec *a, uint64_t index, uint32_t counted, uint32_t *set) {
