@@ -29,8 +29,9 @@ void build_baichuan_m1(struct builder *b) {
     struct stack s = stack_from_config(b, 100000);
     s.attention.qkv_proj = "W_pack";
     s.attention.kv_taps = config_size_or(b->config, "conv_window", 2);
-    if (s.attention.kv_taps < 2)
-        builder_fail(b, ERROR_UNSUPPORTED, "%s: a conv_window of 1 is not implemented", b->config->path);
+    if (s.attention.kv_taps < 2 || s.attention.kv_taps > 16)
+        builder_fail(b, ERROR_UNSUPPORTED, "%s: a conv_window of %u is not implemented", b->config->path,
+                     s.attention.kv_taps);
     s.d.head_has_unit_rows = true;
     s.adjust = adjust;
     stack_build(b, &s);

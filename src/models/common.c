@@ -29,9 +29,9 @@ struct decoder decoder_with_layers(struct builder *b, uint32_t n_layers) {
     d.norm_eps = (float)config_real_or(c, "rms_norm_eps", 1e-6);
     d.activation = block_activation(b, config_string_or(c, "hidden_act", "silu"));
     if (d.n_layers > 4096 || d.n_heads > 65536 || d.head_dim > 65536 || d.hidden_size > 1 << 20 ||
-        (uint64_t)d.n_heads * d.head_dim > 1 << 24)
-        config_fail(c, ERROR_FORMAT, "%u layers of %u heads of %u over a hidden size of %u are not credible",
-                    d.n_layers, d.n_heads, d.head_dim, d.hidden_size);
+        (uint64_t)d.n_heads * d.head_dim > 1 << 24 || d.vocab_size > 1 << 24)
+        config_fail(c, ERROR_FORMAT, "%u layers of %u heads of %u over a hidden size of %u, %u tokens are not credible",
+                    d.n_layers, d.n_heads, d.head_dim, d.hidden_size, d.vocab_size);
     if (c->error.code) builder_fail(b, c->error.code, "%s", c->error.message);
     b->graph->hidden_size = d.hidden_size;
     b->graph->vocab_size = d.vocab_size;
