@@ -33,7 +33,7 @@ static const struct field native_fields[] = {
     {"stream_options", T_ANY, FIELD_IGNORED},
     {"cache_prompt", T_BOOL, FIELD_IGNORED}, /* a hit changes no answer */
     {"return_tokens", T_BOOL, FIELD_USED},
-    {"id_slot", T_INTEGER, FIELD_IGNORED},
+    {"id_slot", T_INTEGER, FIELD_USED},
     {"n_cache_reuse", T_INTEGER, FIELD_IGNORED},
     {"verbose", T_BOOL, FIELD_IGNORED},
     {"n_indent", T_INTEGER, FIELD_REFUSED},
@@ -333,7 +333,7 @@ static bool take(struct generation *g, const struct json *body, bool fills, stru
     extra->fields = response_fields(body);
     extra->times_tokens = json_bool(field_get(body, "timings_per_token"), false);
     extra->returns_tokens = json_bool(field_get(body, "return_tokens"), false);
-    g->keeps_tokens = extra->returns_tokens || g->streams;
+    if (!field_integer(body, "id_slot", -1, g->served->options->n_parallel - 1, -1, &g->slot, problem)) return false;
     if (!field_integer(body, "n", 1, MAX_CHOICES, 1, &n, problem) ||
         !field_integer(body, "n_cmpl", 1, MAX_CHOICES, n, &n, problem))
         return false;

@@ -40,6 +40,7 @@ static const struct field chat_fields[] = {
     {"add_generation_prompt", T_BOOL, FIELD_USED},
     {"continue_final_message", T_BOOL, FIELD_USED},
     {"modalities", T_ARRAY, FIELD_USED},
+    {"id_slot", T_INTEGER, FIELD_USED},
     {"verbosity", T_STRING, FIELD_USED},
     {"priority", T_INTEGER, FIELD_USED},
     {"thinking_budget_tokens", T_INTEGER, FIELD_USED},
@@ -339,6 +340,7 @@ static bool take(struct generation *g, const struct json *body, struct problem *
     if (!request_check_messages(input.messages, problem) || !field_integer(body, "n", 1, MAX_CHOICES, 1, &n, problem))
         return false;
     g->n_per_prompt = (uint32_t)n;
+    if (!field_integer(body, "id_slot", -1, g->served->options->n_parallel - 1, -1, &g->slot, problem)) return false;
     const struct json *goes_on = field_get(body, "continue_final_message"),
                       *prompts = field_get(body, "add_generation_prompt");
     if (goes_on) input.continues_final = json_bool(goes_on, false);

@@ -25,6 +25,8 @@ struct generation *generation_create(struct exchange *x, const char *model_name,
                              .max_tokens = served->options->n_predict,
                              .sampling = served->sampling,
                              .breakers = &served->breakers,
+                             .keeps_tokens = true,
+                             .slot = -1,
                              .think_budget = served->options->reasoning_budget,
                              .may_think = served->thinks,
                              .created = (int64_t)time(NULL)};
@@ -240,6 +242,18 @@ static void finish_choice(struct generation_choice *c, const struct engine_event
     }
 }
 
+/* The first prompt and its first answer, as far as it came. */
+static void remember(struct generation *g) {
+    const struct generation_prompt *p = &g->prompts[0];
+    const struct generation_choice *c = &g->choices[0];
+    size_t n_answer = g->remembers_prompt_only ? 0 : c->n_tokens;
+    uint32_t *all = g->pooling ? NULL : array_alloc(p->n_tokens + n_answer, sizeof *all);
+    if (!all) return;
+    memcpy(all, p->tokens, p->n_tokens * sizeof *all);
+    if (n_answer) memcpy(all + p->n_tokens, c->tokens, n_answer * sizeof *all);
+    served_keep_slot(g->served, g->slot, all, p->n_tokens + n_answer);
+}
+
 /* All choices have ended. */
 static void finish(struct generation *g) {
     struct metrics *m = g->served->metrics;
@@ -272,6 +286,7 @@ static void finish(struct generation *g) {
     } else {
         static const char *const words[] = {"stop", "length", "cancelled", "error"};
         x->finish = words[g->choices[0].reason];
+        remember(g);
         g->writer->end(g);
     }
 }

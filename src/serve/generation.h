@@ -70,6 +70,7 @@ struct generation {
     /* The request. */
     bool keeps_markers; /* special tokens that mean something stay in the text */
     bool streams, includes_usage, parses_reply, has_prefill, keeps_tokens, one_call_only, hides_reasoning;
+    bool remembers_prompt_only;                     /* in its slot */
     bool collects;                                  /* the writer's piece is called for whole answers too */
     void (*dispose)(struct generation *generation); /* frees what `extra` holds beside the arena; or NULL */
     uint32_t n_per_prompt;
@@ -90,7 +91,8 @@ struct generation {
     const struct reply_format *reply_format; /* that calls are written in, where it is not the model's */
     enum pooling pooling;
     int priority;
-    void *extra; /* of the dialect; in the exchange's arena */
+    int64_t slot; /* where the conversation is remembered; -1 = anywhere */
+    void *extra;  /* of the dialect; in the exchange's arena */
     char answer_id[CALL_ID_BYTES];
     int64_t created;
 

@@ -43,6 +43,7 @@ static const struct route routes[] = {
     {METHOD_GET, "/props", DIALECT_NATIVE, 0, api_props},
     {METHOD_POST, "/props", DIALECT_NATIVE, 0, api_set_props},
     {METHOD_GET, "/slots", DIALECT_NATIVE, ROUTE_INLINE, api_slots},
+    {METHOD_POST, "/slots/*", DIALECT_NATIVE, ROUTE_GENERATES, api_slot_action},
     {METHOD_GET, "/metrics", DIALECT_NATIVE, 0, api_metrics},
     {METHOD_GET, "/lora-adapters", DIALECT_NATIVE, 0, api_lora_adapters},
     {METHOD_POST, "/lora-adapters", DIALECT_NATIVE, 0, api_set_lora_adapters},

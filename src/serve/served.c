@@ -164,9 +164,11 @@ struct served *served_open(const struct server_options *options, struct metrics 
     s->created_unix = (int64_t)time(NULL);
     pthread_mutex_init(&s->lock, NULL);
     pthread_mutex_init(&s->trie_lock, NULL);
+    pthread_mutex_init(&s->slots_lock, NULL);
+    s->slots = array_calloc(options->n_parallel, sizeof *s->slots);
     s->id = strdup(id);
     s->path = strdup(path);
-    bool ok = (s->id && s->path) || error_memory(err, path);
+    bool ok = (s->id && s->path && s->slots) || error_memory(err, path);
     ok = ok && (s->tokenizer = tokenizer_open(path, err)) != NULL && open_template(s, err) && parse_kwargs(s, err) &&
          read_sampling(s, err) && open_engine(s, err);
     if (ok) {
@@ -203,6 +205,9 @@ void served_close(struct served *s) {
     pthread_mutex_destroy(&s->lock);
     pthread_mutex_destroy(&s->trie_lock);
     token_trie_destroy(s->trie);
+    for (uint32_t i = 0; s->slots && i < s->options->n_parallel; i++) free(s->slots[i].tokens);
+    free(s->slots);
+    pthread_mutex_destroy(&s->slots_lock);
     free(s->id);
     free(s->path);
     free(s);
@@ -227,6 +232,29 @@ bool served_is_healthy(struct served *s, uint64_t now_ns) {
     uint64_t since = atomic_load(&s->step_since_ns);
     if (atomic_load(&s->is_damaged)) return false;
     return !since || now_ns < since || (double)(now_ns - since) < s->options->stuck_timeout * 1e9;
+}
+
+/* ---- slots ---- */
+
+void served_keep_slot(struct served *s, int64_t slot, uint32_t *tokens, size_t n) {
+    pthread_mutex_lock(&s->slots_lock);
+    if (slot < 0 || slot >= s->options->n_parallel) {
+        slot = 0;
+        for (uint32_t i = 1; i < s->options->n_parallel; i++)
+            if (s->slots[i].used_ns < s->slots[slot].used_ns) slot = i;
+    }
+    free(s->slots[slot].tokens);
+    s->slots[slot] = (struct slot_tokens){tokens, n, clock_now_ns()};
+    pthread_mutex_unlock(&s->slots_lock);
+}
+
+uint32_t *served_copy_slot(struct served *s, uint32_t slot, size_t *n) {
+    pthread_mutex_lock(&s->slots_lock);
+    *n = s->slots[slot].n;
+    uint32_t *copy = *n ? array_alloc(*n, sizeof *copy) : NULL;
+    if (copy) memcpy(copy, s->slots[slot].tokens, *n * sizeof *copy);
+    pthread_mutex_unlock(&s->slots_lock);
+    return copy;
 }
 
 /* ---- DRY breakers ---- */

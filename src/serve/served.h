@@ -41,6 +41,15 @@ struct served {
     atomic_uint_least64_t step_since_ns; /* the running step began; 0 = none runs */
     atomic_bool is_damaged;
 
+    /* What each slot answered last: the conversation's tokens, for saving. Slots are places to remember only: any number of
+     * requests may name the same one. */
+    pthread_mutex_t slots_lock;
+    struct slot_tokens {
+        uint32_t *tokens;
+        size_t n;
+        uint64_t used_ns;
+    } * slots; /* [n_parallel] */
+
     pthread_mutex_t trie_lock;
     struct token_trie *trie; /* made when it is first needed */
 
@@ -61,6 +70,11 @@ bool served_is_healthy(struct served *served, uint64_t now_ns);
 
 /* The vocabulary for grammars; any thread. NULL with the error set. */
 const struct token_trie *served_trie(struct served *served, struct mx_error *err);
+
+/* Keeps a conversation in a slot (-1: the one not used for longest), taking over the malloc'ed tokens. */
+void served_keep_slot(struct served *served, int64_t slot, uint32_t *tokens, size_t n);
+/* A malloc'ed copy; NULL when the slot is empty or memory is out. */
+uint32_t *served_copy_slot(struct served *served, uint32_t slot, size_t *n);
 
 /* Breakers of DRY from the strings of a JSON array; false with the error set. */
 bool served_make_breakers(const struct served *served, const struct json *strings, struct dry_breakers *breakers,

@@ -154,12 +154,55 @@ static void test_state(void) {
     response_free(&r);
 }
 
+static void test_saved_slots(void) {
+    struct test_server first = server;
+    int status, refused;
+    char folder[200];
+    if (!folder_make_temporary(folder, sizeof folder)) return;
+    ask("POST", "/slots/0?action=save", "{\"filename\":\"a\"}", &status);
+    tap_ok(status == 501, "slots are not saved without a folder");
+    if (!server_start(&server, NULL, (const char *const[]){"--log-disable", "--slot-save-path", folder, NULL})) return;
+    struct buffer text = {0};
+    for (int i = 0; i < 40; i++) buffer_printf(&text, "The %d. ship went out to sea. ", i);
+    char *body =
+        arena_printf(&arena, "{\"prompt\":\"%s\",\"temperature\":0,\"n_predict\":20,\"id_slot\":3}", text.data);
+    const struct json *a = ask("POST", "/completion", body, &status);
+    char *answer = arena_printf(&arena, "%s", json_text(a, "content", &arena));
+    const struct json *saved = ask("POST", "/slots/3?action=save", "{\"filename\":\"talk\"}", &status);
+    tap_ok(status == 200 &&
+               json_integer(json_get(saved, "n_saved"), 0) == json_integer(json_get(a, "tokens_evaluated"), 0) + 20,
+           "a slot is saved");
+    ask("POST", "/slots/3?action=save", "{\"filename\":\"../talk\"}", &refused);
+    ask("POST", "/slots/99?action=save", "{\"filename\":\"talk\"}", &status);
+    tap_ok(refused == 400 && status == 400, "not elsewhere, and only slots that exist");
+    server_stop(&server, 5000);
+    if (!server_start(&server, NULL, (const char *const[]){"--log-disable", "--slot-save-path", folder, NULL})) return;
+    const struct json *back = ask("POST", "/slots/1?action=restore", "{\"filename\":\"talk\"}", &status);
+    tap_ok(status == 200 &&
+               json_integer(json_get(back, "n_restored"), 0) == json_integer(json_get(saved, "n_saved"), -1),
+           "and restored by another server");
+    const struct json *b = ask("POST", "/completion", body, &status);
+    int64_t cached = json_integer(json_path(b, "timings.cache_n"), 0);
+    tap_ok(cached > json_integer(json_get(b, "tokens_evaluated"), 0) - 65 && cached &&
+               !strcmp(json_text(b, "content", &arena), answer),
+           "whose cache then has the conversation");
+    ask("POST", "/slots/0?action=restore", "{\"filename\":\"nothing\"}", &status);
+    const struct json *erased = ask("POST", "/slots/1?action=erase", "{}", &refused);
+    tap_ok(status == 404 && refused == 200 && json_integer(json_get(erased, "n_erased"), 0) > 0,
+           "nothing to restore; erased");
+    server_stop(&server, 5000);
+    buffer_free(&text);
+    folder_remove(folder);
+    server = first;
+}
+
 int main(void) {
     if (!server_start(&server, NULL, (const char *const[]){"--log-disable", "--metrics", NULL})) return 1;
     test_completion();
     test_tokens();
     test_prefix_cache();
     test_state();
+    test_saved_slots();
     tap_ok(server_stop(&server, 10000) == 0, "the server ends well");
     arena_free(&arena);
     return tap_done();
