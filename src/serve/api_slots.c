@@ -21,7 +21,7 @@ struct slot_header {
 };
 
 struct slot_extra {
-    uint32_t slot = 0;
+    uint32_t slot;
     const char *name;
     size_t n_tokens, n_bytes;
 };

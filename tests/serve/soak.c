@@ -84,7 +84,8 @@ static void compare(int fd, int number, struct buffer *ahead) {
     bool right = text && !strcmp(text, oracles[number]);
     atomic_fetch_add(right ? &n_right : &n_wrong, 1);
     if (!right && atomic_load(&n_wrong) < 5)
-        tap_note("kind %d: %d '%.80s' instead of '%.80s'", number, r.status, text ? text : "(cut)", oracles[number]);
+        tap_note("kind %d: %d '%.80s' instead of '%.80s': %.300s", number, r.status, text ? text : "(cut)", oracles[number],
+                 r.body.data ? r.body.data : "");
     if (ahead) buffer_append(ahead, r.extra.data ? r.extra.data : "", r.extra.length);
     free(text);
     response_free(&r);
