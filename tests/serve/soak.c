@@ -35,7 +35,8 @@ static const struct kind kinds[N_KINDS] = {
     {"/v1/completions", "{\"prompt\":\"A king of\",\"max_tokens\":40,\"seed\":5,\"temperature\":1,\"stream\":true}",
      "choices.0.text", true},
     {"/v1/chat/completions", "{" MESSAGES ",\"max_tokens\":30,\"seed\":9}", "choices.0.message.content", false},
-    {"/v1/chat/completions", "{" MESSAGES ",\"max_tokens\":30,\"seed\":9,\"stream\":true,\"logprobs\":true,\"top_logprobs\":2}",
+    {"/v1/chat/completions",
+     "{" MESSAGES ",\"max_tokens\":30,\"seed\":9,\"stream\":true,\"logprobs\":true,\"top_logprobs\":2}",
      "choices.0.delta.content", true},
     {"/v1/messages", "{" MESSAGES ",\"max_tokens\":25,\"temperature\":0,\"stream\":true}", "delta.text", true},
     {"/completion", "{\"prompt\":\"Once\",\"n_predict\":15,\"temperature\":0,\"stream\":true}", "content", true},
@@ -84,8 +85,8 @@ static void compare(int fd, int number, struct buffer *ahead) {
     bool right = text && !strcmp(text, oracles[number]);
     atomic_fetch_add(right ? &n_right : &n_wrong, 1);
     if (!right && atomic_load(&n_wrong) < 5)
-        tap_note("kind %d: %d '%.80s' instead of '%.80s': %.300s", number, r.status, text ? text : "(cut)", oracles[number],
-                 r.body.data ? r.body.data : "");
+        tap_note("kind %d: %d '%.80s' instead of '%.80s': %.300s", number, r.status, text ? text : "(cut)",
+                 oracles[number], r.body.data ? r.body.data : "");
     if (ahead) buffer_append(ahead, r.extra.data ? r.extra.data : "", r.extra.length);
     free(text);
     response_free(&r);
