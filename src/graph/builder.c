@@ -359,6 +359,13 @@ struct value b_position(struct builder *b, double beta, double length, uint32_t 
     return out;
 }
 
+bool b_check_width(struct builder *b, uint64_t n, uint64_t each, const char *what) {
+    if (!b->failed && (n > MAX_WIDTH || each > MAX_WIDTH || n * each > MAX_WIDTH))
+        builder_fail(b, ERROR_FORMAT, "%s: %llu %s of %llu are not credible", b->config->path, (unsigned long long)n,
+                     what, (unsigned long long)each);
+    return !b->failed;
+}
+
 struct value b_matmul(struct builder *b, struct value x, const struct matmul_part *parts, size_t n_parts) {
     if (b->failed) return value_none();
     struct op op = {.kind = OP_MATMUL, .in = {x, value_none(), value_none()}};
@@ -368,6 +375,7 @@ struct value b_matmul(struct builder *b, struct value x, const struct matmul_par
     for (size_t i = 0; i < n_parts; i++) {
         op.matmul.parts[i] = parts[i];
         op.matmul.parts[i].out_offset = width;
+        if (!b_check_width(b, 1, (uint64_t)width + parts[i].weight->n_rows, "row")) return value_none();
         width += parts[i].weight->n_rows;
     }
     op.out = value_like(b, x, width);
@@ -415,6 +423,9 @@ struct value b_head_scale(struct builder *b, enum unary f, struct value factors,
 }
 
 struct value b_rope(struct builder *b, struct value x, struct head_params heads, uint32_t rope, bool is_interleaved) {
+    if (!b->failed && b->graph->ropes[rope].rotary_dim > heads.head_dim)
+        builder_fail(b, ERROR_FORMAT, "%s: %u rotary dimensions in heads of %u", b->config->path,
+                     b->graph->ropes[rope].rotary_dim, heads.head_dim);
     if (b->failed) return value_none();
     struct op op = {.kind = OP_ROPE, .in = {x, b_rope_table(b, rope)}};
     op.head.heads = heads;

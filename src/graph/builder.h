@@ -112,6 +112,9 @@ struct value b_clip(struct builder *b, struct value x, double low, double high);
 struct value b_grid(struct builder *b, struct value x, const struct weight *step);
 /* A factor for each row (width 1) that grows with its position: 1 + beta log(1 + floor((position + offset) / length)). */
 struct value b_position(struct builder *b, double beta, double length, uint32_t offset);
+/* No value is wider than MAX_WIDTH; an error where n things ("heads") of `each` columns would be. */
+enum { MAX_WIDTH = 1 << 26 };
+bool b_check_width(struct builder *b, uint64_t n, uint64_t each, const char *what);
 /* One product with several matrices: the result holds their outputs side by side, in order. */
 struct value b_matmul(struct builder *b, struct value x, const struct matmul_part *parts, size_t n_parts);
 struct value b_linear(struct builder *b, struct value x, const struct weight *weight, const struct weight *bias);

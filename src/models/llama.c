@@ -135,6 +135,11 @@ void build_qwen3_moe(struct builder *b) {
 static struct value qwen3_vl_moe_ffn(struct builder *b, struct value x, const struct decoder *d, uint32_t layer) {
     if (!qwen_layer_is_sparse(b, layer)) return dense_mlp(b, x, d, layer);
     struct moe_spec moe = qwen_experts(b, d, true);
+    /* Released files have fused experts as [in, out]. */
+    const struct tensor *down = weights_find(&b->graph->weights, b->scope, "mlp.experts.down_proj");
+    bool is_transposed = down && down->n_dims == 3 && down->shape[1] == moe.intermediate_size &&
+                         down->shape[2] == d->hidden_size && moe.intermediate_size != d->hidden_size;
+    moe.gate[2].is_transposed = moe.up[2].is_transposed = moe.down[2].is_transposed = is_transposed;
     return block_moe(b, x, &moe);
 }
 

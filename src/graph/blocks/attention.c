@@ -210,6 +210,7 @@ struct value block_attention(struct builder *b, struct value x, const struct att
     if (!b->failed && (!s->n_kv_heads || s->n_heads % s->n_kv_heads))
         builder_fail(b, ERROR_FORMAT, "%s: %u attention heads are not a multiple of %u key heads", b->config->path,
                      s->n_heads, s->n_kv_heads);
+    b_check_width(b, s->n_heads, (uint64_t)2 * (s->head_dim + (uint64_t)s->value_dim), "heads");
     if (b->failed) return value_none();
     struct shape n = shape_of(s);
     struct value all = project_all(b, x, s, &n, module);

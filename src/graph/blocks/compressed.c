@@ -69,6 +69,11 @@ struct value block_compressed_attention(struct builder *b, struct value x, const
     struct norm_spec norm = {.eps = s->norm_eps};
     if (!b->failed && (!s->n_groups || (uint64_t)n * d % s->n_groups))
         builder_fail(b, ERROR_FORMAT, "%s: %u heads in %u groups", b->config->path, n, s->n_groups);
+    b_check_width(b, n, (uint64_t)2 * d, "heads");
+    b_check_width(b, s->index_heads, s->index_dim, "index heads");
+    b_check_width(b, s->n_groups, s->group_rank, "groups");
+    b_check_width(b, s->run, (uint64_t)2 * (d > s->index_dim ? d : s->index_dim), "tokens");
+    b_check_width(b, 1, (uint64_t)s->top_k + 1, "choice");
     if (b->failed) return value_none();
     struct matmul_part down[2] = {part_of(b, block_name(b, module, "wq_a"), s->q_rank, x.width),
                                   part_of(b, block_name(b, module, "wkv"), d, x.width)};

@@ -24,6 +24,7 @@ struct value block_index(struct builder *b, struct value x, struct value q_input
                          const char *module, struct attend_params *attend) {
     uint32_t n = s->n_heads, d = s->head_dim;
     struct head_params queries = {1, n, d}, keys = {1, 1, d};
+    b_check_width(b, n, (uint64_t)d + s->top_k + 1, "index heads");
     if (b->failed) return value_none();
     struct value k = project(b, x, block_name(b, module, s->has_weights ? "wk" : "k_proj"), d);
     k = normalize_heads(b, k, s, block_name(b, module, "k_norm"), keys);

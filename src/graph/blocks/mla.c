@@ -53,6 +53,9 @@ uint32_t block_heads_per_unit(uint32_t n_heads) {
 }
 
 struct value block_mla(struct builder *b, struct value x, const struct mla_spec *s, const char *module) {
+    b_check_width(b, s->n_heads, (uint64_t)s->kv_rank + s->rope_dim, "heads");
+    b_check_width(b, s->n_heads, (uint64_t)s->nope_dim + s->rope_dim, "heads");
+    b_check_width(b, s->n_heads, (uint64_t)s->nope_dim + s->value_dim, "heads");
     uint32_t n = s->n_heads, latent = s->kv_rank, key_dim = latent + s->rope_dim, kv_step = s->nope_dim + s->value_dim;
     const char *q_name = block_name(b, module, s->q_rank ? "q_b_proj" : "q_proj");
     const char *kv_name = block_name(b, module, "kv_a_proj_with_mqa"), *kv_b = block_name(b, module, "kv_b_proj");

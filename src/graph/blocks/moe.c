@@ -125,6 +125,8 @@ static void check(struct builder *b, const struct moe_spec *s) {
                             r->top_k > n_all / r->n_groups * r->top_groups))
         builder_fail(b, ERROR_FORMAT, "%s: %llu experts in %u groups, of which %u are kept", b->config->path,
                      (unsigned long long)n_all, r->n_groups, r->top_groups);
+    b_check_width(b, (uint64_t)2 * r->top_k, s->intermediate_size, "experts");
+    b_check_width(b, r->top_k, b->graph->hidden_size, "experts");
     if (s->scales_input && r->top_k != 1)
         builder_fail(b, ERROR_UNSUPPORTED, "%s: router weights on the experts' input need one expert a token, not %u",
                      b->config->path, r->top_k);
