@@ -90,6 +90,15 @@ struct mlxcel_event {
     size_t n_prompt, n_cached, n_generated; /* tokens so far */
 };
 
+/* What an answer may look like. */
+enum mlxcel_form {
+    MLXCEL_FORM_TEXT,        /* any text */
+    MLXCEL_FORM_JSON,        /* a JSON object */
+    MLXCEL_FORM_JSON_SCHEMA, /* JSON that satisfies the schema form_text */
+    MLXCEL_FORM_GBNF,        /* a text of the grammar form_text, in llama.cpp's notation */
+    MLXCEL_FORM_REGEX,       /* a text that the regular expression form_text matches as a whole */
+};
+
 struct mlxcel_request {
     const uint32_t *prompt; /* token ids */
     size_t n_prompt;
@@ -101,6 +110,8 @@ struct mlxcel_request {
     bool ignore_eos;
     const char *const *stop; /* texts that end the answer; they are not given out */
     size_t n_stop;
+    enum mlxcel_form form;
+    const char *form_text; /* NUL-terminated; copied */
     /* Returns false to end the answer. */
     bool (*on_event)(void *context, const struct mlxcel_event *event);
     void *context;

@@ -5,8 +5,10 @@
 #include "base/memory.h"
 #include "engine/engine.h"
 #include "text/chat_template.h"
+#include "text/constraint.h"
 #include "text/text_stream.h"
 
+#include <pthread.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -15,6 +17,8 @@ struct mlxcel_model {
     struct engine *engine;
     struct tokenizer *tokenizer;
     struct chat_template *chat;
+    struct token_trie *trie; /* made with the first request that asks for a form */
+    pthread_mutex_t trie_lock;
 };
 
 /* A running request: from tokens to text. */
@@ -26,7 +30,8 @@ struct job {
     struct stop_string *stops;
     char **stop_texts;
     size_t n_stops;
-    bool *is_done; /* for mlxcel_generate */
+    struct constraint *constraint; /* NULL = any text */
+    bool *is_done;                 /* for mlxcel_generate */
     struct mx_error failure;
 };
 
@@ -56,6 +61,7 @@ struct mlxcel_model *mlxcel_open(const char *folder, const struct mlxcel_model_o
         give_error(error, &err);
         return NULL;
     }
+    pthread_mutex_init(&m->trie_lock, NULL);
     struct model_options mo = {.precision = o.exact ? PRECISION_EXACT : PRECISION_FAST,
                                .tier = -1,
                                .n_threads = o.threads,
@@ -80,6 +86,8 @@ void mlxcel_close(struct mlxcel_model *m) {
     if (!m) return;
     engine_destroy(m->engine);
     model_close(&m->model);
+    token_trie_destroy(m->trie);
+    pthread_mutex_destroy(&m->trie_lock);
     if (m->chat) chat_template_close(m->chat);
     if (m->tokenizer) tokenizer_close(m->tokenizer);
     free(m);
@@ -143,6 +151,7 @@ char *mlxcel_chat_prompt(const struct mlxcel_model *m, const char *messages_json
 /* ---- requests ---- */
 
 static void free_job(struct job *job) {
+    constraint_destroy(job->constraint);
     text_stream_free(&job->stream);
     for (size_t i = 0; i < job->n_stops && job->stop_texts; i++) free(job->stop_texts[i]);
     free(job->stop_texts);
@@ -169,6 +178,7 @@ static void finish(struct job *job, const struct engine_event *e) {
     };
     struct mlxcel_event event = {.token = UINT32_MAX, .is_last = true, .finish = reasons[e->reason]};
     if (e->error) event.error_message = e->error->message;
+    if (job->constraint && constraint_failure(job->constraint)) job->failure = *constraint_failure(job->constraint);
     if (!job->failure.code) text_stream_finish(&job->stream, &job->failure);
     if (job->failure.code) {
         event.finish = MLXCEL_FINISH_ERROR;
@@ -188,6 +198,7 @@ static enum verdict on_engine_event(void *context, const struct engine_event *e)
     if (e->kind != EVENT_TOKEN) return VERDICT_GO_ON;
     if (!text_stream_push(&job->stream, e->token, &job->failure)) return VERDICT_STOP;
     bool goes_on = tell(job, e, (struct mlxcel_event){.token = e->token});
+    if (job->constraint && constraint_is_complete(job->constraint, e->choice)) return VERDICT_STOP;
     return goes_on && !job->stream.is_stopped ? VERDICT_GO_ON : VERDICT_STOP;
 }
 
@@ -213,6 +224,35 @@ static struct job *make_job(struct mlxcel_model *m, const struct mlxcel_request 
     return NULL;
 }
 
+static struct token_trie *trie_of(struct mlxcel_model *m, struct mx_error *err) {
+    pthread_mutex_lock(&m->trie_lock);
+    if (!m->trie) m->trie = token_trie_create(m->tokenizer, m->model.graph.vocab_size, err);
+    pthread_mutex_unlock(&m->trie_lock);
+    return m->trie;
+}
+
+static struct grammar *grammar_of(const struct mlxcel_request *r, struct mx_error *err) {
+    const char *text = r->form_text;
+    if (r->form == MLXCEL_FORM_JSON) return grammar_from_json_object(err);
+    if (text && r->form == MLXCEL_FORM_JSON_SCHEMA) return grammar_from_schema(text, strlen(text), SCHEMA_FORMATS, err);
+    if (text && r->form == MLXCEL_FORM_GBNF) return grammar_from_gbnf(text, strlen(text), err);
+    if (text && r->form == MLXCEL_FORM_REGEX) return grammar_from_regex(text, strlen(text), err);
+    error_set(err, ERROR_USAGE, text ? "form is %d, which is none of MLXCEL_FORM_..." : "form %d needs a form_text", (int)r->form);
+    return NULL;
+}
+
+/* Holds the job's answer to the form that was asked for. */
+static bool constrain(struct mlxcel_model *m, struct job *job, const struct mlxcel_request *r, struct engine_request *e,
+                      struct mx_error *err) {
+    if (r->form == MLXCEL_FORM_TEXT) return true;
+    struct constraint_options options = {
+        .trie = trie_of(m, err), .end_ids = m->model.stop_ids, .n_end_ids = m->model.n_stop_ids};
+    if (!options.trie || !(options.grammar = grammar_of(r, err))) return false;
+    if (!(job->constraint = constraint_create(&options, err))) return false;
+    e->mask = (struct token_mask){.context = job->constraint, .fill = constraint_fill, .accept = constraint_accept};
+    return true;
+}
+
 void mlxcel_request_init(struct mlxcel_request *r) {
     *r = (struct mlxcel_request){.max_tokens = -1, .top_p = 1, .repetition_penalty = 1, .seed = -1};
 }
@@ -235,7 +275,7 @@ static uint64_t submit(struct mlxcel_model *m, const struct mlxcel_request *r, c
     if (!job) return 0;
     job->is_done = is_done;
     e.context = job;
-    if (engine_submit(m->engine, &e, &id, err)) return id;
+    if (constrain(m, job, r, &e, err) && engine_submit(m->engine, &e, &id, err)) return id;
     free_job(job);
     return 0;
 }

@@ -4,6 +4,8 @@
 #include "tests/support/process.h"
 #include "tests/support/tap.h"
 
+#include <mlxcel/mlxcel.h>
+
 #include "base/file.h"
 #include "base/json.h"
 
@@ -89,6 +91,40 @@ static void writes_a_choice_and_a_pattern(void) {
     buffer_free(&out);
 }
 
+static bool collect(void *context, const struct mlxcel_event *event) {
+    return buffer_append(context, event->text, event->length);
+}
+
+static void the_library_writes_json_of_a_schema(void) {
+    struct mlxcel_error error = {0};
+    struct mlxcel_request request;
+    struct buffer out = {0};
+    struct arena arena = {0};
+    struct mlxcel_model_options options = {.threads = 1, .max_tokens = 400};
+    struct mlxcel_model *model = mlxcel_open(SOURCE_DIR "/models/novels-24m-4bit", &options, &error);
+    if (!tap_ok(model != NULL, "the library opens the bundled model")) tap_note("%s", error.message);
+    mlxcel_request_init(&request);
+    request.max_tokens = 200;
+    request.temperature = 1;
+    request.seed = 11;
+    request.form = MLXCEL_FORM_JSON_SCHEMA;
+    request.form_text = SCHEMA;
+    request.on_event = collect;
+    request.context = &out;
+    bool ok = model && mlxcel_generate(model, "The book", &request, &error);
+    const struct json *v =
+        ok ? json_parse(&arena, out.data ? out.data : "", out.length, JSON_REJECT_DUPLICATES, 16, NULL) : NULL;
+    if (!tap_ok(is_book(v), "a request with a schema gives an instance of it"))
+        tap_note("%s %.300s", error.message, out.data ? out.data : "");
+    request.form_text = "{\"uniqueItems\":true}";
+    tap_ok(model && !mlxcel_generate(model, "x", &request, &error) && error.code == MLXCEL_ERROR_UNSUPPORTED &&
+               strstr(error.message, "uniqueItems"),
+           "a request with an unsupported schema is refused by name");
+    mlxcel_close(model);
+    buffer_free(&out);
+    arena_free(&arena);
+}
+
 static void refuses_what_it_cannot_do(void) {
     struct buffer out = {0};
     const char *argv[] = {program_path("mlxcel"), "generate", "-p", "x", "--json", "--choice", "a,b", NULL};
@@ -105,6 +141,7 @@ static void refuses_what_it_cannot_do(void) {
 int main(void) {
     writes_json_of_a_schema();
     writes_a_choice_and_a_pattern();
+    the_library_writes_json_of_a_schema();
     refuses_what_it_cannot_do();
     return tap_done();
 }
