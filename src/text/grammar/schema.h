@@ -300,6 +300,12 @@ struct expansion {
     uint32_t *done;
     uint32_t n_done, done_capacity;
     struct choice_point *choices;
+    struct pending *pending; /* entries with unevaluated..., for the end */
+};
+
+struct pending {
+    struct pending *next;
+    uint32_t entry;
 };
 
 bool expansion_todo(struct schema *s, struct expansion *x, uint32_t literal);
@@ -318,6 +324,13 @@ bool keyword_limit(struct schema *s, const struct json *schema, const char *keyw
 bool keyword_literal(struct schema *s, const struct json *json, uint32_t parent, uint32_t *literal);
 bool constant_assert(struct schema *s, struct expansion *x, const struct json *value);
 bool constant_deny(struct schema *s, struct expansion *x, const struct json *value);
+
+/* ---- unevaluatedProperties and unevaluatedItems: schema_unevaluated.c ---- */
+
+bool schema_has_unevaluated(const struct json *schema);
+/* Sees to it that it is decided which subschemas hold; then, when they are, restricts the rest. */
+bool unevaluated_prepare(struct schema *s, struct expansion *x, uint32_t entry);
+bool unevaluated_finish(struct schema *s, struct expansion *x);
 
 /* ---- specs: schema_specs.c ---- */
 

@@ -485,8 +485,10 @@ static bool refuse_unsupported(struct schema *s, const struct json *schema) {
     static const struct {
         const char *keyword;
         bool is_newer; /* than draft 7 */
-    } keywords[] = {{"unevaluatedProperties", true}, {"unevaluatedItems", true}, {"$dynamicRef", true},
-                    {"$recursiveRef", true},         {"extends", false},         {"disallow", false},
+    } keywords[] = {{"$dynamicRef", true},
+                    {"$recursiveRef", true},
+                    {"extends", false},
+                    {"disallow", false},
                     {"divisibleBy", false}};
     for (size_t i = 0; i < sizeof keywords / sizeof *keywords; i++) {
         const struct json *value = json_get(schema, keywords[i].keyword);
@@ -510,6 +512,7 @@ bool keywords_assert(struct schema *s, struct expansion *x, uint32_t entry) {
         if (!schema_resolve(s, entry, ref, &target) || !expansion_todo(s, x, 2 * target)) return false;
         if (s->draft <= 7) return true; /* nothing beside it counts */
     }
+    if (schema_has_unevaluated(schema) && !s->ignores_newer_keywords && !unevaluated_prepare(s, x, entry)) return false;
     return refuse_unsupported(s, schema) && assert_type(s, x, schema) && assert_enumerations(s, x, schema) &&
            assert_numbers(s, x, schema) && assert_strings(s, x, schema) && assert_arrays(s, x, entry) &&
            assert_objects(s, x, entry) && assert_combinations(s, x, entry);

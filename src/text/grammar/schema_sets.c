@@ -307,7 +307,7 @@ static bool decide(struct schema *s, struct expansion *x, struct choice_point **
 /* A copy of the expansion without one choice. */
 static bool copy_without(struct schema *s, const struct expansion *x, const struct choice_point *without,
                          struct expansion *copy) {
-    *copy = (struct expansion){.shape = x->shape};
+    *copy = (struct expansion){.shape = x->shape, .pending = x->pending};
     for (uint32_t i = 0; i < x->n_done; i++)
         if (!append(s, &copy->done, &copy->n_done, &copy->done_capacity, x->done[i])) return false;
     struct choice_point **end = &copy->choices;
@@ -330,7 +330,7 @@ static bool solve(struct schema *s, struct expansion *x, uint32_t set, uint32_t 
     if (!is_alive) return true;
     if (!decide(s, x, &best, &is_alive)) return false;
     if (!is_alive) return true;
-    if (!best) return specs_of_shape(s, &x->shape, set);
+    if (!best) return unevaluated_finish(s, x) && specs_of_shape(s, &x->shape, set);
     for (uint32_t i = 0; i < best->n_options; i++) {
         struct shape result;
         enum outcome outcome;
