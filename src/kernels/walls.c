@@ -12,7 +12,7 @@
 enum { WALL_BYTES = 256 << 20, PIECE = 256 << 10, N_DISTANCES = 5, N_PLACES = 2, N_BEST = 3, MAX_THREADS = 1024 };
 enum { N_WAYS = WALL_WIDTHS * N_DISTANCES * N_PLACES };
 
-static const size_t distances[N_DISTANCES] = {0, 1024, 2048, 4096, 8192};
+static const size_t distances[N_DISTANCES] = {0, 2048, 4096, 8192, 16384};
 
 struct memory {
     const unsigned char *data;
@@ -38,7 +38,11 @@ static uint64_t read_words(const void *memory, size_t bytes, size_t prefetch) {
     const uint64_t *word = memory;
     uint64_t sum[8] = {0};
     for (size_t i = 0; i < bytes / 8; i += 8) {
-        if (prefetch) __builtin_prefetch((const char *)(word + i) + prefetch);
+        const char *soon = (const char *)(word + i) + prefetch;
+        if (prefetch >= WALL_FAR)
+            __builtin_prefetch(soon, 0, 2);
+        else if (prefetch)
+            __builtin_prefetch(soon);
         for (size_t j = 0; j < 8; j++) sum[j] ^= word[i + j];
     }
     for (int j = 1; j < 8; j++) sum[0] ^= sum[j];

@@ -3,7 +3,8 @@
  * integers in registers. A benchmark alternates short slices of these with its own work in one process and reports
  * shares of them, since a shared processor changes its speed from second to second.
  *
- * Read: the best of prefetch distances 0, 1, 2, 4, 8 KiB, anonymous memory and a mapped file, and two widths of loads.
+ * Read: the best of prefetch distances 0, 2, 4 KiB into the first-level cache and 8, 16 KiB into the second, anonymous
+ * memory and a mapped file, and two widths of loads.
  * int8: the fastest exact sequence of the tier for 4-bit codes: vpdpbusd, or vpmaddubsw + vpaddw with one vpmaddwd +
  * vpaddd for eight of them, or what the compiler makes of plain C. fma: f32 multiply-adds. A multiply-add counts as two
  * operations. */
@@ -38,7 +39,7 @@ const char *walls_read_way(const struct walls *walls);
 
 /* ---- what a tier supplies ---- */
 
-enum { WALL_WIDTHS = 2 };
+enum { WALL_WIDTHS = 2, WALL_FAR = 8192 /* from this distance on, into the second-level cache */ };
 
 struct wall_loops {
     int width[WALL_WIDTHS]; /* bytes of one load */

@@ -4,11 +4,18 @@
 
 #include <immintrin.h>
 
+static inline void prefetch_line(const char *p, size_t distance) {
+    if (distance >= WALL_FAR)
+        _mm_prefetch(p + distance, _MM_HINT_T1);
+    else if (distance)
+        _mm_prefetch(p + distance, _MM_HINT_T0);
+}
+
 static uint64_t read_16(const void *memory, size_t bytes, size_t prefetch) {
     const __m128i *p = memory;
     __m128i sum[4] = {_mm_setzero_si128(), _mm_setzero_si128(), _mm_setzero_si128(), _mm_setzero_si128()};
     for (size_t i = 0; i < bytes / 16; i += 4) {
-        if (prefetch) _mm_prefetch((const char *)(p + i) + prefetch, _MM_HINT_T0);
+        prefetch_line((const char *)(p + i), prefetch);
         for (size_t j = 0; j < 4; j++) sum[j] = _mm_xor_si128(sum[j], _mm_loadu_si128(p + i + j));
     }
     return (uint64_t)_mm_cvtsi128_si64(_mm_xor_si128(_mm_xor_si128(sum[0], sum[1]), _mm_xor_si128(sum[2], sum[3])));
@@ -18,10 +25,8 @@ static uint64_t read_32(const void *memory, size_t bytes, size_t prefetch) {
     const __m256i *p = memory;
     __m256i sum[4] = {_mm256_setzero_si256(), _mm256_setzero_si256(), _mm256_setzero_si256(), _mm256_setzero_si256()};
     for (size_t i = 0; i < bytes / 32; i += 4) {
-        if (prefetch) {
-            _mm_prefetch((const char *)(p + i) + prefetch, _MM_HINT_T0);
-            _mm_prefetch((const char *)(p + i) + prefetch + 64, _MM_HINT_T0);
-        }
+        prefetch_line((const char *)(p + i), prefetch);
+        prefetch_line((const char *)(p + i) + 64, prefetch);
         for (size_t j = 0; j < 4; j++) sum[j] = _mm256_xor_si256(sum[j], _mm256_loadu_si256(p + i + j));
     }
     __m256i all = _mm256_xor_si256(_mm256_xor_si256(sum[0], sum[1]), _mm256_xor_si256(sum[2], sum[3]));

@@ -4,14 +4,19 @@
 
 #include <immintrin.h>
 
+static inline void prefetch_line(const char *p, size_t distance) {
+    if (distance >= WALL_FAR)
+        _mm_prefetch(p + distance, _MM_HINT_T1);
+    else if (distance)
+        _mm_prefetch(p + distance, _MM_HINT_T0);
+}
+
 static uint64_t read_32(const void *memory, size_t bytes, size_t prefetch) {
     const __m256i *p = memory;
     __m256i sum[4] = {_mm256_setzero_si256(), _mm256_setzero_si256(), _mm256_setzero_si256(), _mm256_setzero_si256()};
     for (size_t i = 0; i < bytes / 32; i += 4) {
-        if (prefetch) {
-            _mm_prefetch((const char *)(p + i) + prefetch, _MM_HINT_T0);
-            _mm_prefetch((const char *)(p + i) + prefetch + 64, _MM_HINT_T0);
-        }
+        prefetch_line((const char *)(p + i), prefetch);
+        prefetch_line((const char *)(p + i) + 64, prefetch);
         for (size_t j = 0; j < 4; j++) sum[j] = _mm256_xor_si256(sum[j], _mm256_loadu_si256(p + i + j));
     }
     __m256i all = _mm256_xor_si256(_mm256_xor_si256(sum[0], sum[1]), _mm256_xor_si256(sum[2], sum[3]));
@@ -24,7 +29,7 @@ static uint64_t read_64(const void *memory, size_t bytes, size_t prefetch) {
     for (int j = 0; j < 4; j++) sum[j] = _mm512_setzero_si512();
     for (size_t i = 0; i < bytes; i += 256)
         for (size_t j = 0; j < 4; j++) {
-            if (prefetch) _mm_prefetch(p + i + 64 * j + prefetch, _MM_HINT_T0);
+            prefetch_line(p + i + 64 * j, prefetch);
             sum[j] = _mm512_xor_si512(sum[j], _mm512_loadu_si512(p + i + 64 * j));
         }
     sum[0] = _mm512_xor_si512(_mm512_xor_si512(sum[0], sum[1]), _mm512_xor_si512(sum[2], sum[3]));

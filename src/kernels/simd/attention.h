@@ -49,7 +49,7 @@ struct nearing {
 };
 
 SIMD_INLINE void bring_near(struct nearing *next) {
-    for (uint32_t b = 0; b < next->step; b += 64) __builtin_prefetch(next->at + b);
+    for (uint32_t b = 0; b < next->step; b += 64) __builtin_prefetch(next->at + b, 0, 2);
     next->at += next->step;
 }
 

@@ -102,7 +102,8 @@ SIMD_INLINE void tile_run(enum operand operand, uint32_t nw, uint32_t nx, const 
     size_t stride = t->weight_stride, end = t->n_steps * step;
     const uint32_t n_prefetch = in_scratch ? 1 : t->n_prefetch, prefetch_step = t->prefetch_step;
     for (size_t at = 0; at < end; at += step, w += 64, prefetch += prefetch_step) {
-        for (uint32_t i = 0; i < n_prefetch; i++) __builtin_prefetch(prefetch + i * stride);
+        /* Into the second-level cache, which has more misses in flight: bf16 rows stream twice as fast on a Zen 4. */
+        for (uint32_t i = 0; i < n_prefetch; i++) __builtin_prefetch(prefetch + i * stride, 0, 2);
         if (operand == OPERAND_PAIRS)
             tile_step_pairs(nw, nx, sums, w, stride, x, at);
         else
