@@ -85,11 +85,21 @@ void cpu_matmul_rows(const struct compiled *c, const struct matmul_part *part, c
     }
 }
 
+/* Where few activation rows make weights stream from memory, a task has at least so many bytes of them, since each begins
+ * with weights that are far. */
+enum { STREAM_BYTES = 128 << 10 };
+
 /* Rows of weights that one task takes: few enough that all threads have several tasks, panels when rows are many. */
-static uint32_t rows_per_task(const struct compiled *c, uint32_t n_out, uint32_t n_rows) {
-    uint32_t share = n_out / ((uint32_t)pool_n_threads(c->pool) * 4);
+static uint32_t rows_per_task(const struct compiled *c, const struct weight *weight, uint32_t n_rows) {
+    uint32_t n_threads = (uint32_t)pool_n_threads(c->pool), n_out = weight->n_rows, share = n_out / (n_threads * 4);
     uint32_t most = n_rows > 8 ? MATMUL_PANEL : 4 * MATMUL_PANEL;
     if (share > most) share = most;
+    if (n_rows <= 8) {
+        uint64_t row_bytes = matrix_code_bytes(weight->matrices) / (n_out ? n_out : 1) + 1;
+        uint64_t wanted = STREAM_BYTES / row_bytes, each = n_out / n_threads;
+        if (wanted > each) wanted = each;
+        if (wanted > share) share = (uint32_t)wanted;
+    }
     return share < 16 ? 16 : share / 16 * 16;
 }
 
@@ -152,7 +162,7 @@ void cpu_matmul_op(struct compiled *c, const struct op *op, int thread) {
     uint32_t n_parts = is_gated ? 1 : op->matmul.n_parts, task = pool_next_task(c->pool);
     for (uint32_t p = 0; p < n_parts; p++) {
         const struct matmul_part *part = &op->matmul.parts[p];
-        uint32_t n_out = part->weight->n_rows, per_task = rows_per_task(c, n_out, n_rows);
+        uint32_t n_out = part->weight->n_rows, per_task = rows_per_task(c, part->weight, n_rows);
         if (is_gated && per_task > MATMUL_PANEL) per_task = MATMUL_PANEL;
         uint32_t n_tasks = (n_out + per_task - 1) / per_task;
         for (; task < first_task + n_tasks; task = pool_next_task(c->pool)) {

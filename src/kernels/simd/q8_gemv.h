@@ -159,11 +159,23 @@ static uint32_t gemv_pass_row(const struct matmul_job *job, uint32_t first, uint
     return first + r < job->n_rows ? first + r : job->n_rows - 1;
 }
 
+/* Begins to fetch the first weights, while the activations are packed. */
+static void gemv_begin(const struct weight_rows *w) {
+    const size_t codes = w->n_rows * w->row_bytes, scales = w->n_rows * w->scale_row_bytes;
+    for (size_t at = 0; at < codes && at < GEMV_PREFETCH; at += 64)
+        _mm_prefetch((const char *)w->codes + at, _MM_HINT_T1);
+    for (size_t at = 0; at < scales && at < GEMV_PREFETCH_SCALES; at += 64) {
+        _mm_prefetch((const char *)w->scales + at, _MM_HINT_T1);
+        if (w->biases) _mm_prefetch((const char *)w->biases + at, _MM_HINT_T1);
+    }
+}
+
 static void gemv(const gemv_function of_kind[9], const struct matmul_job *job, int groups) {
     const struct weight_rows *w = job->weights;
     const size_t row_bytes = (q8_blocks(w->n_cols) + Q8_LANES - 1) / Q8_LANES * gemv_pack_step(groups);
     uint32_t strip = w->n_rows, rows;
     unsigned char *pack = job->scratch;
+    gemv_begin(w);
     for (uint32_t first = 0; first < job->n_rows; first += rows, pack += rows * row_bytes) {
         rows = gemv_pass(job->n_rows - first);
         for (uint32_t r = 0; r < rows; r++)
