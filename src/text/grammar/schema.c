@@ -14,9 +14,9 @@ enum { MAX_JSON_DEPTH = 500 };
 
 void schema_free(struct schema *s) {
     if (!s) return;
-    struct map *maps[] = {&s->entry_map,   &s->constant_map, &s->resources,     &s->anchors,
-                          &s->set_map,     &s->spec_map,     &s->automaton_map, &s->pattern_map,
-                          &s->combine_map, &s->format_map,   &s->key_maps};
+    struct map *maps[] = {&s->entry_map,       &s->constant_map, &s->resources,  &s->anchors,
+                          &s->dynamic_anchors, &s->set_map,      &s->spec_map,   &s->automaton_map,
+                          &s->pattern_map,     &s->combine_map,  &s->format_map, &s->key_maps};
     for (size_t i = 0; i < sizeof maps / sizeof *maps; i++) map_free(maps[i]);
     for (size_t i = 0; i < s->n_key_maps; i++) map_free(s->key_map_list[i]);
     for (size_t i = 0; i < s->n_sets; i++) free(s->sets[i].specs);

@@ -167,6 +167,7 @@ struct schema {
     struct map entry_map, constant_map; /* by address of the JSON value */
     struct map resources;               /* URI to JSON value */
     struct map anchors;                 /* URI#anchor to JSON value */
+    struct map dynamic_anchors;         /* name to how many there are */
     struct value_set *sets;
     size_t n_sets, sets_capacity;
     struct map set_map;
@@ -196,6 +197,7 @@ bool schema_constant(struct schema *s, const struct json *value, uint32_t *entry
 bool schema_has_key(struct schema *s, const struct json *object, const char *key, uint32_t length);
 /* What "$ref" of an entry points to. */
 bool schema_resolve(struct schema *s, uint32_t from, const struct json *ref, uint32_t *entry);
+bool schema_resolve_dynamic(struct schema *s, uint32_t from, const struct json *ref, uint32_t *entry);
 
 /* ---- sets: schema_sets.c ---- */
 

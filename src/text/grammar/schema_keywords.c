@@ -485,11 +485,7 @@ static bool refuse_unsupported(struct schema *s, const struct json *schema) {
     static const struct {
         const char *keyword;
         bool is_newer; /* than draft 7 */
-    } keywords[] = {{"$dynamicRef", true},
-                    {"$recursiveRef", true},
-                    {"extends", false},
-                    {"disallow", false},
-                    {"divisibleBy", false}};
+    } keywords[] = {{"$recursiveRef", true}, {"extends", false}, {"disallow", false}, {"divisibleBy", false}};
     for (size_t i = 0; i < sizeof keywords / sizeof *keywords; i++) {
         const struct json *value = json_get(schema, keywords[i].keyword);
         if (!value || (keywords[i].is_newer && s->ignores_newer_keywords) || (!keywords[i].is_newer && s->draft > 4))
@@ -511,6 +507,10 @@ bool keywords_assert(struct schema *s, struct expansion *x, uint32_t entry) {
         uint32_t target;
         if (!schema_resolve(s, entry, ref, &target) || !expansion_todo(s, x, 2 * target)) return false;
         if (s->draft <= 7) return true; /* nothing beside it counts */
+    }
+    if (!s->ignores_newer_keywords && (ref = json_get(schema, "$dynamicRef"))) {
+        uint32_t target;
+        if (!schema_resolve_dynamic(s, entry, ref, &target) || !expansion_todo(s, x, 2 * target)) return false;
     }
     if (schema_has_unevaluated(schema) && !s->ignores_newer_keywords && !unevaluated_prepare(s, x, entry)) return false;
     return refuse_unsupported(s, schema) && assert_type(s, x, schema) && assert_enumerations(s, x, schema) &&

@@ -229,6 +229,13 @@ static bool put_anchor(struct schema *s, const char *base, const struct json *na
     return (key && map_put(&s->anchors, key, strlen(key), (uint64_t)(uintptr_t)json, NULL)) || out_of_memory(s);
 }
 
+static bool count_dynamic(struct schema *s, const struct json *name) {
+    uint64_t count = 0;
+    if (!json_is_string(name)) return true;
+    map_get(&s->dynamic_anchors, name->string, name->count, &count);
+    return map_put(&s->dynamic_anchors, name->string, name->count, count + 1, NULL) || out_of_memory(s);
+}
+
 /* "$id" (before draft 6 "id"): a new resource, or before 2019-09 an anchor when it is a fragment. */
 static bool take_id(struct schema *s, struct visit *at) {
     const struct json *id = json_get(at->json, s->draft <= 4 ? "id" : "$id");
@@ -252,7 +259,8 @@ static bool visit_all(struct schema *s, struct visits *v) {
         uint32_t number;
         if (find_pointer(&s->entry_map, at.json, &number)) continue;
         if (json_is_object(at.json)) {
-            if (!take_id(s, &at) || !put_anchor(s, at.base, json_get(at.json, "$anchor"), at.json) ||
+            if (!take_id(s, &at) || !count_dynamic(s, json_get(at.json, "$dynamicAnchor")) ||
+                !put_anchor(s, at.base, json_get(at.json, "$anchor"), at.json) ||
                 !put_anchor(s, at.base, json_get(at.json, "$dynamicAnchor"), at.json) || !push_children(s, v, &at))
                 return false;
         }
@@ -405,4 +413,20 @@ bool schema_resolve(struct schema *s, uint32_t from, const struct json *ref, uin
     if (!key) return out_of_memory(s);
     if (!map_get(&s->anchors, key, strlen(key), &found)) return fail_reference(s, ref);
     return schema_entry_of(s, (const struct json *)(uintptr_t)found, from, entry);
+}
+
+/* A dynamic reference is an ordinary one unless it leads to one of several dynamic anchors of a name: which of them counts
+ * then depends on the way by which the reference was reached. */
+bool schema_resolve_dynamic(struct schema *s, uint32_t from, const struct json *ref, uint32_t *entry) {
+    if (!schema_resolve(s, from, ref, entry)) return false;
+    const struct json *name = json_get(s->entries[*entry].json, "$dynamicAnchor");
+    const char *hash = memchr(ref->string, '#', ref->count);
+    uint64_t count = 0;
+    if (!json_is_string(name) || !hash) return true;
+    size_t length = ref->count - (size_t)(hash + 1 - ref->string);
+    if (length != name->count || memcmp(hash + 1, name->string, length) != 0) return true;
+    map_get(&s->dynamic_anchors, name->string, name->count, &count);
+    return count <= 1 || error_set(s->err, ERROR_UNSUPPORTED,
+                                   "JSON Schema: '$dynamicRef' to one of several anchors '%.*s' is not supported",
+                                   (int)(length < 100 ? length : 100), name->string);
 }

@@ -354,8 +354,8 @@ static bool deny_condition(struct denial *d) {
 }
 
 static bool deny_unsupported(struct denial *d) {
-    static const char *const keywords[] = {"unevaluatedProperties", "unevaluatedItems", "$dynamicRef", "$recursiveRef"};
-    for (size_t i = 0; i < 4; i++)
+    static const char *const keywords[] = {"unevaluatedProperties", "unevaluatedItems", "$recursiveRef"};
+    for (size_t i = 0; i < 3; i++)
         if (json_get(d->schema, keywords[i]) && !d->s->ignores_newer_keywords)
             return error_set(d->s->err, ERROR_UNSUPPORTED, "JSON Schema: '%s' is not supported", keywords[i]);
     return true;
@@ -373,6 +373,10 @@ bool keywords_deny(struct schema *s, struct expansion *x, uint32_t entry) {
         uint32_t target;
         if (!schema_resolve(s, entry, ref, &target) || !add_literal(&d, TYPE_ALL, 2 * target + 1)) return false;
         if (s->draft <= 7) return true;
+    }
+    if (!s->ignores_newer_keywords && (ref = json_get(schema, "$dynamicRef"))) {
+        uint32_t target;
+        if (!schema_resolve_dynamic(s, entry, ref, &target) || !add_literal(&d, TYPE_ALL, 2 * target + 1)) return false;
     }
     if (constant && !(s->draft <= 4 && s->ignores_newer_keywords) && !deny_constants(&d, constant, 1)) return false;
     if (json_is_array(values) && !deny_constants(&d, values->items, values->count)) return false;

@@ -67,8 +67,10 @@ static bool visit_members(struct applied *a, uint32_t entry, member_visitor visi
 
 static bool add_reference(struct applied *a, uint32_t entry) {
     const struct json *ref = json_get(a->s->entries[entry].json, "$ref");
+    const struct json *dynamic = json_get(a->s->entries[entry].json, "$dynamicRef");
     uint32_t target;
-    return !ref || (schema_resolve(a->s, entry, ref, &target) && add_entry(a, target));
+    if (ref && (!schema_resolve(a->s, entry, ref, &target) || !add_entry(a, target))) return false;
+    return !dynamic || (schema_resolve_dynamic(a->s, entry, dynamic, &target) && add_entry(a, target));
 }
 
 /* ---- deciding ---- */

@@ -63,6 +63,8 @@ static const struct schema_case CASES[] = {
      "tree\",\"$defs\":{\"tree\":{\"type\":\"object\",\"properties\":{\"c\":{\"type\":\"array\",\"items\":{\"$ref\":\"#"
      "/$defs/tree\"}}},\"additionalProperties\":false}}}",
      "{}\n{\"c\":[{\"c\":[]},{}]}", "{\"c\":[{\"c\"", "{\"c\":[1\n{\"d"},
+    {"{\"$dynamicAnchor\":\"n\",\"type\":\"array\",\"items\":{\"$dynamicRef\":\"#n\"}}", "[]\n[[],[[]]]", "[[",
+     "[1\n{"},
     {"{\"dependentRequired\":{\"a\":[\"b\"]},\"type\":\"object\"}",
      "{}\n{\"b\":1}\n{\"a\":1,\"b\":2}\n{\"b\":1,\"a\":1}", "{\"a\":1", "{\"a\":1}"},
     {"{\"type\":\"string\",\"format\":\"date\"}", "\"2024-02-29\"\n\"1999-12-31\"", "\"2024-02-",
@@ -97,7 +99,7 @@ static void check_refusals(void) {
         {"{\"$ref\":\"http://example.org/x\"}", "$ref 'http://example.org/x'"},
         {"{\"$ref\":\"#/$defs/none\"}", "#/$defs/none"},
         {"{\"type\":\"text\"}", "'type'"},
-        {"{\"$dynamicRef\":\"#x\"}", "'$dynamicRef'"},
+        {"{\"$recursiveRef\":\"#\"}", "'$recursiveRef'"},
         {"{\"unevaluatedItems\":false,\"contains\":{\"const\":1}}", "'unevaluatedItems'"},
         {"{\"$schema\":\"http://example.org/mine\"}", "'$schema'"},
         {"[1]", "expected an object or a boolean"},
