@@ -178,11 +178,12 @@ static bool from_e4m3(struct matrix *m, const struct request *r) {
         return wrong_shape(r, r->codes, r->n_rows, r->n_cols, "");
     uint64_t want_rows = (rows + E4M3_BLOCK - 1) / E4M3_BLOCK, want_groups = (cols + E4M3_BLOCK - 1) / E4M3_BLOCK;
     if (r->scales->dtype > DTYPE_BF16) return wrong_dtype(r, r->scales, "F32, F16 or BF16");
-    if (!take_slice(r, r->scales, &scale_rows, &groups, &m->scales) || scale_rows != want_rows || groups != want_groups)
+    bool fits = take_slice(r, r->scales, &scale_rows, &groups, &m->scales) && groups == want_groups;
+    if (!fits || (scale_rows != want_rows && scale_rows != rows))
         return wrong_shape(r, r->scales, want_rows, want_groups, " (one scale for a block of 128 x 128)");
     m->format = WEIGHT_E4M3;
     m->group = E4M3_BLOCK;
-    m->scale_rows = E4M3_BLOCK;
+    m->scale_rows = scale_rows == want_rows ? E4M3_BLOCK : 1; /* else a scale for each row */
     m->scale_dtype = r->scales->dtype;
     m->row_bytes = (size_t)cols;
     m->scale_row_bytes = (size_t)groups * dtype_bytes(r->scales->dtype);

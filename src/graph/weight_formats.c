@@ -56,6 +56,7 @@ bool weight_formats_from_config(struct weights *w, struct mx_error *err) {
     const struct json *method = json_get(q, "quant_method");
     if (json_string_is(method, "fp8")) {
         w->quantization = (struct quantization){WEIGHT_E4M3, 128};
+        w->plain_modules = json_get(q, "modules_to_not_convert");
         return true;
     }
     if (json_string_is(method, "bitnet")) {
@@ -67,9 +68,12 @@ bool weight_formats_from_config(struct weights *w, struct mx_error *err) {
         w->quantization = (struct quantization){WEIGHT_MXFP4, 32};
         return true;
     }
-    if (json_string_is(method, "modelopt") && json_string_is(json_get(q, "quant_algo"), "NVFP4")) {
-        w->quantization = (struct quantization){WEIGHT_NVFP4, 16};
-        w->plain_modules = json_get(q, "ignore");
+    const struct json *algorithm = json_get(q, "quant_algo");
+    if (json_string_is(method, "modelopt") &&
+        (json_string_is(algorithm, "NVFP4") || json_string_is(algorithm, "FP8"))) {
+        bool is_fp8 = json_string_is(algorithm, "FP8");
+        w->quantization = is_fp8 ? (struct quantization){WEIGHT_E4M3, 128} : (struct quantization){WEIGHT_NVFP4, 16};
+        w->plain_modules = json_get(q, json_get(q, "ignore") ? "ignore" : "exclude_modules");
         return true;
     }
     if (json_string_is(method, "awq") && is_awq_gemm(q)) {
@@ -84,13 +88,19 @@ bool weight_formats_from_config(struct weights *w, struct mx_error *err) {
                      (long long)json_integer(json_get(q, "group_size"), 0));
 }
 
-/* Whether a pattern ("lm_head", "model.layers.*.self_attn*") names the module, under its plain or a wrapped name. */
+static bool is_inside(const char *module, const char *outer) {
+    size_t n = strlen(outer);
+    return n && !strncmp(module, outer, n) && module[n] == '.';
+}
+
+/* Whether a pattern ("lm_head", "model.layers.*.self_attn*") names the module or one around it, under its plain or a
+ * wrapped name. */
 static bool is_listed_plain(struct weights *w, const char *module) {
     char wrapped[MAX_NAME];
     for (uint32_t k = 0; json_is_array(w->plain_modules) && k < w->plain_modules->count; k++) {
         const char *pattern = json_string_copy(&w->arena, &w->plain_modules->items[k]);
         for (int i = 0; pattern && weight_name_wrapped(i, module, wrapped); i++)
-            if (!fnmatch(pattern, wrapped, 0)) return true;
+            if (!fnmatch(pattern, wrapped, 0) || is_inside(wrapped, pattern)) return true;
     }
     return false;
 }

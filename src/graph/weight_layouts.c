@@ -91,6 +91,36 @@ bool weight_find_module(struct weights *w, const char *module, struct module *fo
     return true;
 }
 
+/* E4M3 files with one scale for the whole tensor, or one for each row: the same scales as a grid [rows or blocks of rows,
+ * blocks of 128 columns]. Other scales stay as they are. */
+bool weight_spread_scales(struct weights *w, struct module *found, struct mx_error *err) {
+    enum { BLOCK = 128 };
+    const struct tensor *codes = found->codes, *scales = found->scales;
+    if (codes->dtype != DTYPE_F8_E4M3 || codes->n_dims != 2 || !scales || scales->dtype > DTYPE_BF16) return true;
+    uint64_t n = 1, rows = codes->shape[0], n_groups = (codes->shape[1] + BLOCK - 1) / BLOCK;
+    for (int i = 0; i < scales->n_dims; i++) n *= scales->shape[i];
+    bool is_by_row = n == rows && (scales->n_dims == 1 || scales->shape[scales->n_dims - 1] == 1);
+    bool is_grid =
+        scales->n_dims == 2 && scales->shape[0] == (rows + BLOCK - 1) / BLOCK && scales->shape[1] == n_groups;
+    if (is_grid || (n != 1 && !is_by_row)) return true;
+    size_t size = dtype_bytes(scales->dtype);
+    uint64_t n_rows = n == 1 ? (rows + BLOCK - 1) / BLOCK : rows; /* times n_groups: less than the codes in the file */
+    struct tensor *grid = arena_calloc(&w->arena, 1, sizeof *grid);
+    unsigned char *data = arena_calloc(&w->arena, n_rows * n_groups, size);
+    if (!grid || !data) return error_memory(err, scales->name);
+    for (uint64_t r = 0; r < n_rows; r++)
+        for (uint64_t g = 0; g < n_groups; g++)
+            memcpy(data + (r * n_groups + g) * size, scales->data + (n == 1 ? 0 : r) * size, size);
+    *grid = *scales;
+    grid->n_dims = 2;
+    grid->shape[0] = n_rows;
+    grid->shape[1] = n_groups;
+    grid->bytes = n_rows * n_groups * size;
+    grid->data = data;
+    found->scales = grid;
+    return true;
+}
+
 /* A copy of a plain tensor whose last two dimensions, [cols, rows], are exchanged; made once. The result is valid until the
  * next copy. */
 const struct tensor *weight_transposed(struct weights *w, const struct tensor *tensor, struct mx_error *err) {

@@ -53,7 +53,8 @@ static bool bind_matrix(struct weights *w, struct matrix *m, const char *module,
         if (!awq_repack(&w->arena, found->codes, found->biases, found->scales, &repacked, err)) return false;
         usable = (struct module){.codes = &repacked.codes, .scales = &repacked.scales, .biases = &repacked.biases};
     }
-    if (!matrix_from_tensors(m, usable.codes, usable.scales, usable.biases, tensor_rows, n_cols, expert, &hint, err))
+    if (!weight_spread_scales(w, &usable, err) ||
+        !matrix_from_tensors(m, usable.codes, usable.scales, usable.biases, tensor_rows, n_cols, expert, &hint, err))
         return false;
     if (found->factor && !vector_widen(found->factor, 1, &m->tensor_scale, err)) return false;
     select_rows(m, rows, n_rows);

@@ -35,6 +35,8 @@ struct module {
 
 /* Looks for module.weight with its scales, in any of the conventions; a stacked tensor may also lack ".weight". */
 bool weight_find_module(struct weights *w, const char *module, struct module *found);
+/* Brings E4M3 scales of whole tensors or rows into the form of a grid. */
+bool weight_spread_scales(struct weights *w, struct module *found, struct mx_error *err);
 /* A copy of a plain [.., cols, rows] tensor as [.., rows, cols], one for each tensor; NULL with the error set. */
 const struct tensor *weight_transposed(struct weights *w, const struct tensor *tensor, struct mx_error *err);
 

@@ -120,6 +120,7 @@ void build_phi3(struct builder *b);
 void build_gpt2(struct builder *b);
 void build_gpt_bigcode(struct builder *b);
 void build_gpt_neox(struct builder *b);
+void build_gptj(struct builder *b);
 void build_stablelm(struct builder *b);
 void build_starcoder2(struct builder *b);
 void build_nemotron(struct builder *b);

@@ -124,6 +124,7 @@ const struct family families[] = {
     {"GPT-2", "gpt2", build_gpt2, "attention, MLP, LayerNorm, learned positions"},
     {"GPT-BigCode", "gpt_bigcode", build_gpt_bigcode, "attention (one key head), MLP, LayerNorm, learned positions"},
     {"GPT-NeoX", "gpt_neox", build_gpt_neox, "parallel attention (partial rope) and MLP, LayerNorm"},
+    {"GPT-J", "gptj", build_gptj, "parallel attention (partial interleaved rope) and MLP, LayerNorm"},
     {"StableLM", "stablelm", build_stablelm, "attention (partial rope), gated MLP, LayerNorm"},
     {"StarCoder 2", "starcoder2", build_starcoder2, "attention (windows), MLP, LayerNorm"},
     {"Nemotron", "nemotron", build_nemotron, "attention (partial rope), MLP, LayerNorm"},
