@@ -8,12 +8,13 @@
 #   avx2      golden cases and kernels of the AVX2 tier under qemu-user, for machines without it
 #   arm64     a cross build; unit tests, golden cases and a generation under qemu-user
 #   debian    `make demo` and `make test` of a fresh clone in an empty Debian 12 tree (needs root)
+#   web       the server's web page in Debian's chromium (needs PyPI)
 #   reference SmolLM2-135M against mlx-lm in float32 (needs PyPI)
 #
 # Installs what it needs. Prints one TAP line for each check; the last line is "N passed, N failed, N skipped".
 set -u
 cd "$(dirname "$0")/.." || exit 2
-steps=${*:-tests valgrind fuzz avx2 arm64 debian reference}
+steps=${*:-tests valgrind fuzz avx2 arm64 debian web reference}
 passed=0 failed=0 skipped=0
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT INT TERM
@@ -109,6 +110,11 @@ step_debian() {
     check "make demo in an empty Debian 12" chroot "$tree" sh -c 'cd /root/mlxcel && make demo'
     counted "make test in an empty Debian 12" chroot "$tree" sh -c 'cd /root/mlxcel && make test'
     umount -l "$tree/dev" "$tree/proc"
+}
+
+step_web() {
+    built release mlxcel || return
+    counted "the web page" scripts/check-web.sh
 }
 
 step_reference() {

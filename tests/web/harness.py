@@ -68,7 +68,15 @@ class Visit:
         self.page.on("dialog", lambda dialog: (self.errors.append("dialog: " + dialog.message), dialog.dismiss()))
         self.page.on("request", self.on_request)
         self.page.goto(address + "/")
-        self.page.wait_for_function("document.querySelector('#model').options.length > 0")
+        self.until("document.querySelector('#model').options.length > 0")
+
+    def until(self, expression, timeout_s=30):
+        """Waits for an expression to be true. (Playwright's own wait needs eval, which the page forbids.)"""
+        deadline = time.time() + timeout_s
+        while not self.page.evaluate(expression):
+            if time.time() > deadline:
+                raise TimeoutError(expression)
+            time.sleep(0.02)
 
     def on_console(self, message):
         if re.search("content security policy|trusted ?type", message.text, re.I):

@@ -380,6 +380,7 @@ function wire() {
         draw();
         field.focus();
     });
+    $("ask-key-no").addEventListener("click", () => $("ask-key").close());
     document.addEventListener("keydown", handleKey);
     window.addEventListener("hashchange", () => location.hash.slice(1) !== chat.id && openChat(location.hash.slice(1)));
     window.addEventListener("pagehide", () => runs.forEach((run) => keep(run.which)));
