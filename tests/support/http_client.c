@@ -158,7 +158,7 @@ bool client_request(int fd, const char *method, const char *path, const char *bo
 /* ---- answers ---- */
 
 const char *response_header(const struct response *r, const char *name) {
-    static char value[2000];
+    static _Thread_local char value[2000];
     size_t n = strlen(name);
     for (const char *line = r->head.data; line && *line; line = strchr(line, '\n'), line += line != NULL) {
         if (strncasecmp(line, name, n) != 0 || line[n] != ':') continue;

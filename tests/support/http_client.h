@@ -43,7 +43,7 @@ struct response {
 /* Reads one answer. `ahead` holds bytes that came with an earlier one (may be NULL); it is emptied. */
 bool client_receive(int fd, struct response *response, struct buffer *ahead, int timeout_ms);
 void response_free(struct response *response);
-/* Value of a header, in a static buffer; NULL when absent. */
+/* Value of a header, in a buffer of the thread; NULL when absent. */
 const char *response_header(const struct response *response, const char *name);
 
 /* One request on a connection of its own. */
