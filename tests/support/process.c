@@ -20,7 +20,10 @@ static void run_child(const char *const *argv, const char *const *environment, i
     dup2(out, 1);
     dup2(err, 2);
     for (size_t i = 0; environment && environment[i]; i++) putenv((char *)(uintptr_t)environment[i]);
+    /* Opened before, since an ordinary user may not look into the folder that the program lies in. */
+    int program = open(argv[0], O_PATH | O_CLOEXEC);
     if (unprivileged && getuid() == 0 && (setgroups(0, NULL) || setgid(65534) || setuid(65534))) _exit(126);
+    fexecve(program, (char *const *)(uintptr_t)argv, environ);
     execv(argv[0], (char *const *)(uintptr_t)argv);
     _exit(127);
 }

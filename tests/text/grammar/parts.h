@@ -7,12 +7,12 @@
 /* The verdict on a whole text; GRAMMAR_REJECT and a note when the grammar gave up. */
 enum grammar_verdict verdict_on(struct grammar *grammar, const char *text, size_t length);
 
-/* Time on a processor, which other work on the machine does not lengthen. Sanitizers do. */
+/* Time on a processor. What shares its caches and its core can more than double it, sanitizers do so many times. */
 double processor_seconds(void);
 #if defined(__SANITIZE_ADDRESS__)
-#define SECONDS_ALLOWED 16.0
+#define SECONDS_ALLOWED 40.0
 #else
-#define SECONDS_ALLOWED 2.0
+#define SECONDS_ALLOWED 5.0
 #endif
 
 void test_own_cases(void);
