@@ -277,6 +277,25 @@ def test_hostile(browser, address):
     }""")
     slow = {name: t for name, t in times.items() if t[0] > 1500 or t[1] > 150}
     check(not slow, "no text of 60 KB makes rendering slow or deep", slow)
+    wrong = page.evaluate("""async () => {
+        const { renderMarkdown } = await import('./markdown.js');
+        const parts = ['*', '**', '_', '`', '```\\n', '~~', '[', '](', ')', '![', '- ', '1. ', '> ', '# ', '| ', '|---|\\n', '\\n', '\\n\\n', '  ', '    ',
+            'a', 'word ', 'https://a.b/c ', '<', '>', '\\\\', '$$', '\\t', '---\\n', '===\\n', '- [x] ', '\\u00e9', '\\ud83d\\ude00', 'a | b\\n-|-\\n'];
+        let seed = 1;
+        const next = (n) => (seed = (seed * 1103515245 + 12345) % 2147483648) % n, wrong = [];
+        for (let i = 0; i < 1500; i++) {
+            let text = '';
+            const growing = document.createElement('div'), whole = document.createElement('div'), n = 3 + next(30);
+            for (let j = 0; j < n; j++) {
+                text += parts[(next(1 << 20) >> 8) % parts.length];
+                renderMarkdown(growing, text);
+            }
+            renderMarkdown(whole, text);
+            if (whole.innerHTML !== growing.innerHTML) wrong.push(text);
+        }
+        return wrong;
+    }""")
+    check(wrong == [], "an answer that grew looks like one that came at once", *[repr(w) for w in wrong[:5]])
     v.close("hostile")
 
 

@@ -43,6 +43,7 @@ export class Sidebar {
         this.isHidden = isHidden;
         document.body.classList.toggle("no-sidebar", isHidden);
         $("sidebar").inert = isHidden;
+        document.querySelector("main").inert = !isHidden && isNarrow(); // it lies over the page there
     }
 
     toggle() {
