@@ -449,6 +449,9 @@ def test_phone(browser, address):
     v.ask("u" * 300)
     page.tap(".reasoning summary")
     check(fits(overflow()), "nor does a wide answer", overflow())
+    scrolls = page.evaluate("""['.markdown pre', '.markdown .table'].map((s) => { const e = document.querySelector(s); e.scrollLeft = 1e6;
+        return e.scrollLeft > 0 && ['auto', 'scroll'].includes(getComputedStyle(e).overflowX); })""")
+    check(scrolls == [True, True], "wide code and tables scroll by themselves", scrolls)
     check(page.is_hidden("#sidebar"), "the list makes room")
     page.tap("#sidebar-open")
     check(page.is_visible("#sidebar") and fits(overflow()), "and slides over the page")
