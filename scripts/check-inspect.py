@@ -4,8 +4,9 @@
 
     scripts/check-inspect.py [--tool build/release/mlxcel] [--configs FOLDER] [--bind] [--types T,..] [--only TEXT] [-v]
 
-For each folder with a config.json: the parameters that inspect reports are within 1 % of the text tensors in
-tensors.txt. With --bind a checkpoint of the names and shapes in tensors.txt is made (sparse files: no weights are
+For each folder with a config.json: the parameters that inspect reports, and the bytes of all weights and of each format,
+are within 1 % of the text tensors in tensors.txt; the bytes that a token takes in caches without window follow from the
+rows of the projections to keys and values, where those have tensors of their own. With --bind a checkpoint of the names and shapes in tensors.txt is made (sparse files: no weights are
 written) and inspected, which finds a name or shape that the loader would miss; tensors of the text part that it leaves
 unused are listed. One line for each config, a summary at the end; exit 1 when a config differs."""
 import argparse
@@ -90,6 +91,56 @@ def write_sparse(folder, tensors):
         out.truncate(8 + len(text) + at)
 
 
+def weight_bytes(tensors, plain_bytes):
+    """format as inspect names it ("plain": what is not quantised) -> bytes"""
+    sizes = {}
+    for _, kind, shape in tensors:
+        n, parts = 1, kind.split(":")
+        for size in shape:
+            n *= size
+        if kind == "16":
+            name, size = "plain", plain_bytes * n
+        elif kind == "u8":
+            name, size = "ternary", n
+        else:
+            bits, group = int(parts[1]), int(parts[2])
+            name = f"affine-{bits}" if parts[0] == "affine" else parts[0]
+            size = n * bits // 8 + n // group * (4 if parts[0] == "affine" else 1)
+        sizes[name] = sizes.get(name, 0) + size
+    return sizes
+
+
+def compare_bytes(report, tensors, config):
+    """What differs, or an empty text. Formats of less than 2 % of the whole do not count by themselves."""
+    plain_bytes = 4 if "float32" in (config.get("torch_dtype"), config.get("dtype")) else 2
+    expected, found = weight_bytes(tensors, plain_bytes), dict(report["weight_bytes_by_format"])
+    if "modelopt" in json.dumps(config.get("quantization_config")):
+        return ""  # tensors.txt has no kind for these
+    found["plain"] = sum(found.pop(plain, 0) for plain in ("vectors", "bf16", "f16", "f32"))
+    total = sum(expected.values())
+    if abs(report["weight_bytes"] / total - 1) > 0.01:
+        return f"{report['weight_bytes']} bytes of weights, expected {total}"
+    for name in expected.keys() | found.keys():
+        wanted, got = expected.get(name, 0), found.get(name, 0)
+        if max(wanted, got) > 0.02 * total and abs(got - wanted) > 0.01 * wanted:
+            return f"{got} bytes of {name}, expected {wanted}"
+    return ""
+
+
+def compare_caches(report, tensors):
+    """The same for the bytes of one token in caches of f16."""
+    rows = [shape[-2] * (4 if kind == "u8" else 1) for name, kind, shape in tensors
+            if re.search(r"self_attn\.(k_proj|v_proj|kv_a_proj_with_mqa)\.weight$", name)]
+    # A latent lies in its page twice: by columns as a key, by rows as a value.
+    rows += [shape[-1] for name, _, shape in tensors if name.endswith("self_attn.kv_a_layernorm.weight")]
+    names = " ".join(name for name, _, _ in tensors)
+    if not rows or report["window_bytes_per_sequence"] or "indexer" in names or "cross_attn" in names:
+        return ""
+    wanted = 2 * sum(rows)
+    got = report["kv_bytes_per_token"]
+    return "" if got == wanted else f"{got} bytes of caches for a token, expected {wanted}"
+
+
 def inspect(tool, path):
     done = subprocess.run([tool, "inspect", path, "--json"], capture_output=True, text=True, timeout=120)
     if done.returncode:
@@ -104,12 +155,17 @@ def check(tool, folder, expected, bind):
     wanted = sum(count(kind, shape) for _, kind, shape in text)
     if len(text) == len(tensors) and expected:
         wanted = expected
+    with open(os.path.join(folder, "config.json"), encoding="utf-8") as source:
+        config = json.load(source)
     report, error = inspect(tool, folder)
     if not report:
         return "unsupported" if "is not supported" in error else "FAIL", error
     share = report["parameters"] / wanted - 1
     if abs(share) > 0.01:
         return "FAIL", f"{report['parameters']} parameters, expected {wanted} ({100 * share:+.2f} %)"
+    different = compare_bytes(report, text, config) or compare_caches(report, text)
+    if different:
+        return "FAIL", different
     if not bind:
         return "ok", f"{report['parameters']} parameters ({100 * share:+.3f} %)"
     with tempfile.TemporaryDirectory() as work:

@@ -116,7 +116,8 @@ def inspect(tool, folder):
         caches.append(size_text(report["window_bytes_per_sequence"]) + " windows")
     if report["state_bytes_per_sequence"]:
         caches.append(size_text(report["state_bytes_per_sequence"]) + " state")
-    return ("yes", f"{report['parameters'] / 1e9:.3f} B", f"{size_text(report['weight_bytes'])} ({main})",
+    verdict = f"yes, text part ({report['unused_part']})" if report["unused_part"] else "yes"
+    return (verdict, f"{report['parameters'] / 1e9:.3f} B", f"{size_text(report['weight_bytes'])} ({main})",
             ", ".join(caches) or "none")
 
 
@@ -141,8 +142,6 @@ def map_rows(args, kind, seed, by_type, synthetic):
         chosen = next((one for one in types if one in by_type), None)
         family = by_type.get(chosen)
         verdict, parameters, weights, caches = verdicts.setdefault(folder, inspect(args.tool, path))
-        if verdict == "yes" and any(key.endswith("vision_config") for key in config):
-            verdict = "yes (text part)"
         rows.append([row["model"], row["test_model"], " / ".join(dict.fromkeys(types)),
                      family["file"] if family else "", name_cases(family, types), verdict, parameters, weights, caches,
                      synthetic.get(folder, "")])

@@ -130,6 +130,9 @@ static void write_table(const struct report *r, struct buffer *out) {
     buffer_printf(out, "parameters     %.3f billion", (double)r->parameters / 1e9);
     if (r->active_parameters != r->parameters)
         buffer_printf(out, " (%.3f billion for one token)", (double)r->active_parameters / 1e9);
+    const char *part = config_other_part(&r->config);
+    buffer_puts(out, "\nsupported      yes");
+    if (part) buffer_printf(out, ", its text part (%s is not used)", part);
     buffer_puts(out, "\n\nparameters by part\n");
     for (int i = 0; i < N_ROLES; i++)
         if (r->parameters_by_role[i])
@@ -188,6 +191,14 @@ static void write_json(struct report *r, struct buffer *out) {
     json_begin_object(&w);
     json_write_key(&w, "model_type");
     json_write_string(&w, config_string_or(&r->config, "model_type", "?"));
+    json_write_key(&w, "supported");
+    json_write_bool(&w, true); /* what is not ends in an error */
+    const char *part = config_other_part(&r->config);
+    json_write_key(&w, "unused_part");
+    if (part)
+        json_write_string(&w, part);
+    else
+        json_write_null(&w);
     write_number(&w, "layers", r->graph.n_layers);
     write_number(&w, "hidden_size", r->graph.hidden_size);
     write_number(&w, "vocab_size", r->graph.vocab_size);

@@ -2,6 +2,7 @@
 #include "engine/model.h"
 
 #include "base/file.h"
+#include "base/log.h"
 #include "base/memory.h"
 
 #include <stdio.h>
@@ -138,6 +139,8 @@ bool model_open(struct model *m, const char *folder, const struct model_options 
              (m->pool = pool_create(m->options.n_threads, err)) != NULL && compile(m, err);
     }
     m->is_open = true;
+    const char *part = ok ? config_other_part(&m->config) : NULL;
+    if (part) log_line(LOG_INFO, "%s: only the text part of the model runs (%s is not used)", folder, part);
     if (!ok) model_close(m);
     return ok;
 }

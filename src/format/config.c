@@ -339,6 +339,16 @@ static bool is_harmless(const struct json_member *m) {
     return false;
 }
 
+const char *config_other_part(const struct config *c) {
+    static const char *const keys[] = {"vision_config", "thinker_config",  "audio_config",
+                                       "sound_config",  "mm_vision_tower", "img_processor"};
+    for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) {
+        const struct json *part = json_get(c->root, keys[i]);
+        if (json_is_string(part) || (json_is_object(part) && part->count)) return keys[i];
+    }
+    return NULL;
+}
+
 void config_unread(const struct config *c, void (*visit)(void *context, const char *key, size_t length),
                    void *context) {
     const struct json *parts[2] = {c->root, c->text != c->root ? c->text : NULL};

@@ -60,6 +60,9 @@ void config_ignore(struct config *config, const char *key);
 /* Refuses keys that are known to change the network, have an effective value and were not asked for. */
 bool config_refuse_unread(struct config *config, struct mx_error *err);
 
+/* The key that says that the model also takes images or sound, or NULL. Only its text part is described. */
+const char *config_other_part(const struct config *config);
+
 /* Calls visit for each key of the text part (and of the top) that was not asked for and is not known to be without
  * effect on the network. */
 void config_unread(const struct config *config, void (*visit)(void *context, const char *key, size_t length),

@@ -59,10 +59,13 @@ bool weight_formats_from_config(struct weights *w, struct mx_error *err) {
         w->plain_modules = json_get(q, "modules_to_not_convert");
         return true;
     }
-    if (json_string_is(method, "bitnet")) {
+    /* Conversions have a block of their own for what is not ternary. */
+    const struct json *released = config_get(w->config, "quantization_config");
+    if (json_string_is(json_get(released, "quant_method"), "bitnet")) {
         /* BitLinear divides by weight_scale, AutoBitLinear multiplies. */
-        w->inverts_ternary = !json_string_is(json_get(q, "linear_class"), "autobitlinear");
-        return true;
+        w->inverts_ternary = !json_string_is(json_get(released, "linear_class"), "autobitlinear");
+        w->is_ternary = true;
+        if (q == released) return true;
     }
     if (json_string_is(method, "mxfp4")) {
         w->quantization = (struct quantization){WEIGHT_MXFP4, 32};
@@ -105,11 +108,18 @@ static bool is_listed_plain(struct weights *w, const char *module) {
     return false;
 }
 
-/* The config's entry for a module, under its plain or a wrapped name. */
-struct quantization weight_module_quantization(struct weights *w, const char *module) {
+/* The config's entry for a module, under its plain or a wrapped name, or NULL. */
+static const struct json *find_entry(struct weights *w, const char *module) {
     const struct json *q = config_get(w->config, "quantization"), *entry = NULL;
     char wrapped[MAX_NAME];
     for (int i = 0; !entry && weight_name_wrapped(i, module, wrapped); i++) entry = json_get(q, wrapped);
+    return entry;
+}
+
+bool weight_has_entry(struct weights *w, const char *module) { return find_entry(w, module) != NULL; }
+
+struct quantization weight_module_quantization(struct weights *w, const char *module) {
+    const struct json *entry = find_entry(w, module);
     struct quantization result = w->quantization;
     if (!entry && is_listed_plain(w, module)) return (struct quantization){0};
     if (json_is_bool(entry)) return json_bool(entry, true) ? result : (struct quantization){0};

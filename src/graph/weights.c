@@ -63,13 +63,33 @@ static bool bind_matrix(struct weights *w, struct matrix *m, const char *module,
            mark_used(w, found->factor, err);
 }
 
-/* A matrix for shape-only builders. Modules whose columns no group divides stay plain, as in the MLX conversion. */
+/* For shape-only builders: the name under which the config has an entry for a module, else its first name. */
+static const char *entry_name(struct weights *w, const char *scope, const struct matrix_source *sources,
+                              size_t n_sources, char *module) {
+    for (size_t s = 0; s < n_sources; s++)
+        for (int i = 0; weight_full_name(scope, sources[s].module, i, "", module); i++)
+            if (weight_has_entry(w, module)) return module;
+    weight_full_name(scope, sources[0].module, 0, "", module);
+    return module;
+}
+
+static bool ends_with(const char *text, const char *end) {
+    size_t n = strlen(text), m = strlen(end);
+    return n >= m && !strcmp(text + n - m, end);
+}
+
+/* A matrix for shape-only builders. Modules whose columns no group divides stay plain, as in the MLX conversion, and so do
+ * tables that are no modules but parameters ("wte.embedding"). */
 static void plan_matrix(struct weights *w, struct matrix *m, const char *module, uint32_t n_rows, uint32_t n_cols) {
     static const enum weight_format plain[] = {
         [DTYPE_F32] = WEIGHT_F32, [DTYPE_F16] = WEIGHT_F16, [DTYPE_BF16] = WEIGHT_BF16};
     struct quantization q = weight_module_quantization(w, module);
-    bool is_e4m3 = q.group && q.format == WEIGHT_E4M3;
-    if ((is_e4m3 || w->is_awq) && (strstr(module, "embed") || strstr(module, "head"))) q.group = 0;
+    bool is_e4m3 = q.group && q.format == WEIGHT_E4M3, is_end = strstr(module, "embed") || strstr(module, "head");
+    if (w->is_ternary && !is_end && n_rows % 4 == 0) {
+        matrix_shape_only(m, WEIGHT_TERNARY, 0, w->plain_dtype, n_rows, n_cols);
+        return;
+    }
+    if (((is_e4m3 || w->is_awq) && is_end) || ends_with(module, "embedding")) q.group = 0;
     if (!q.group || (!is_e4m3 && n_cols % q.group != 0)) {
         matrix_shape_only(m, plain[w->plain_dtype], 0, w->plain_dtype, n_rows, n_cols);
         return;
@@ -122,7 +142,7 @@ struct weight *weights_matrix(struct weights *w, const char *scope, const struct
     }
     weight->tensor_rows = sources[source].rows.tensor_rows;
     if (!w->checkpoint)
-        plan_matrix(w, weight->matrices, module, n_rows, n_cols);
+        plan_matrix(w, weight->matrices, entry_name(w, scope, sources, n_sources, module), n_rows, n_cols);
     else if ((sources[source].is_transposed && !(found.codes = weight_transposed(w, found.codes, err))) ||
              !bind_matrix(w, weight->matrices, module, &found, &sources[source].rows, n_rows, n_cols, -1, err))
         return NULL;
@@ -178,6 +198,7 @@ struct weight *weights_experts(struct weights *w, const char *scope, const struc
         if (sources[source].is_transposed && !(found.codes = weight_transposed(w, found.codes, err))) return NULL;
         if (!bind_experts(w, weight, pattern, &found, &sources[source].rows, err)) return NULL;
     } else {
+        entry_name(w, scope, sources, n_sources, pattern);
         for (uint32_t e = 0; e < n_experts; e++) plan_matrix(w, &weight->matrices[e], pattern, n_rows, n_cols);
     }
     count_bytes(weight);

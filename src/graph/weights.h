@@ -47,6 +47,7 @@ struct weights {
     const struct json *plain_modules;    /* patterns of modules that are not quantised, or NULL */
     bool is_awq;                         /* modules hold qweight, qzeros, scales */
     bool inverts_ternary;                /* the scale of ternary tensors divides */
+    bool is_ternary;                     /* all matrices but embedding and head, when shapes only */
     enum dtype plain_dtype;              /* of unquantised tensors when shapes only */
     struct weight **list;
     size_t n, capacity;

@@ -23,6 +23,8 @@ bool weight_full_name(const char *scope, const char *names, int index, const cha
 bool weight_formats_from_config(struct weights *w, struct mx_error *err);
 /* What the config says of a module. */
 struct quantization weight_module_quantization(struct weights *w, const char *module);
+/* Whether it has an entry for the module by itself. */
+bool weight_has_entry(struct weights *w, const char *module);
 
 /* ---- layouts ---- */
 

@@ -228,6 +228,7 @@ bool model_build_as(struct graph *graph, struct config *config, const struct qua
     if (!family || !weights_init(&graph->weights, NULL, config, err)) return false;
     if (quantization) {
         graph->weights.quantization = *quantization;
+        graph->weights.is_ternary = false;
         graph->weights.plain_dtype = plain_dtype;
     }
     return build(graph, config, family, err);
