@@ -215,6 +215,37 @@ static void test_log(void) {
     server_stop(&server, 5000);
 }
 
+/* The weights' file is cut while the server runs. */
+static void test_damage(void) {
+    static const char *const names[] = {"config.json", "tokenizer.json", "tokenizer_config.json",
+                                        "generation_config.json", "model.safetensors"};
+    char *copy = arena_printf(&arena, "%s/copy", folder);
+    int before, status, health = 0;
+    mkdir(copy, 0700);
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        struct mx_error err;
+        size_t length;
+        char *text = file_read(arena_printf(&arena, BUNDLED "/%s", names[i]), 256 << 20, &length, &err);
+        if (text) file_write_atomic(arena_printf(&arena, "%s/%s", copy, names[i]), text, length, &err);
+        free(text);
+    }
+    if (!server_start(&server, NULL, (const char *const[]){"--log-disable", "-m", copy, NULL})) return;
+    ask("POST", TEXT, "{\"prompt\":\"A\",\"max_tokens\":1}", &before);
+    tap_ok(before == 200 && truncate(arena_printf(&arena, "%s/model.safetensors", copy), 4096) == 0,
+           "a copy of the model answers");
+    const struct json *a = ask("POST", TEXT, "{\"prompt\":\"B\",\"max_tokens\":5}", &status);
+    for (int i = 0; i < 100 && health != 503; i++) {
+        health = status_with("/health", "");
+        usleep(10000);
+    }
+    int again;
+    ask("POST", TEXT, "{\"prompt\":\"C\",\"max_tokens\":5}", &again);
+    tap_ok(status == 500 && strstr(json_text(a, "error.message", &arena), "model.safetensors") && again == 500,
+           "cut short, it fails requests by name, and later ones too");
+    tap_ok(health == 503, "and health is red");
+    tap_ok(server_stop(&server, 5000) == 0, "the server ends well");
+}
+
 static double dot(const struct json *a, const struct json *b) {
     double sum = 0;
     for (uint32_t i = 0; a && b && i < a->count; i++)
@@ -293,6 +324,7 @@ int main(void) {
     test_option_file();
     test_models();
     test_log();
+    test_damage();
     test_vectors();
     test_wrong_starts();
     folder_remove(folder);

@@ -305,7 +305,7 @@ static void test_concurrent(void) {
     for (int i = 0; i < N; i++) {
         struct response r;
         struct buffer joined = {0};
-        client_receive(fds[i], &r, NULL, 30000);
+        client_receive(fds[i], &r, NULL, 120000);
         if (i % 2)
             sse_join(&r, "choices.0.text", &joined);
         else
@@ -356,7 +356,7 @@ static void test_timeouts(void) {
     struct test_server all = server;
     struct response r;
     if (!server_start(&server, NULL,
-                      (const char *const[]){"--log-disable", "--parallel", "1", "--queue-timeout", "0.3",
+                      (const char *const[]){"--log-disable", "--parallel", "1", "--queue-timeout", "0.6",
                                             "--header-timeout", "1", "--sse-ping-interval", "0.2", NULL}))
         return;
     int a = client_connect(&server), b = client_connect(&server), slow = client_connect(&server);
@@ -368,6 +368,8 @@ static void test_timeouts(void) {
     /* On a fast machine the first one may end before. */
     tap_ok(r.is_complete && (strstr(r.body.data, "waited longer") || strstr(r.body.data, "[DONE]")),
            "who waits too long is told so");
+    if (strstr(r.body.data, "waited longer"))
+        tap_ok(strstr(r.body.data, ": ping\n\n") != NULL, "and hears that the server lives, before that");
     response_free(&r);
     client_receive(slow, &r, NULL, 5000);
     tap_ok(r.status == 408, "half a head: 408");
@@ -390,16 +392,16 @@ static void test_drain(void) {
     client_receive(late, &refused, NULL, 2000);
     response_free(&refused);
     client_request(busy, "POST", TEXT,
-                   "{\"prompt\":\"The sea\",\"ignore_eos\":true,\"max_tokens\":700,\"stream\":true}", "");
+                   "{\"prompt\":\"The sea\",\"ignore_eos\":true,\"max_tokens\":300,\"stream\":true}", "");
     wait_ms(60);
     kill(drained.pid, SIGTERM);
     wait_ms(100);
     tap_ok(client_connect(&drained) < 0, "a draining server takes no connection");
-    client_receive(busy, &r, NULL, 20000);
+    client_receive(busy, &r, NULL, 120000);
     tap_ok(r.is_complete && strstr(r.body.data, "[DONE]"), "what runs is finished");
     response_free(&r);
     uint64_t start = clock_now_ns();
-    tap_ok(server_wait(&drained, 5000) == 0 && clock_seconds_since(start) < 1, "then it exits, with 0");
+    tap_ok(server_wait(&drained, 10000) == 0 && clock_seconds_since(start) < 5, "then it exits, with 0");
     close(idle);
     close(busy);
     close(late);
@@ -417,7 +419,7 @@ static void test_drain(void) {
     client_receive(busy, &r, NULL, 5000);
     tap_ok(r.status == 503, "a second signal ends what runs, with an error");
     response_free(&r);
-    tap_ok(server_wait(&drained, 5000) == 0 && clock_seconds_since(start) < 1.5, "and the server");
+    tap_ok(server_wait(&drained, 12000) == 0 && clock_seconds_since(start) < 10, "and the server");
     close(busy);
 }
 

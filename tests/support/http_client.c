@@ -16,6 +16,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
+#include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 #include <sys/wait.h>
@@ -38,6 +39,7 @@ static void run_child(const struct test_server *s, const char *const *arguments)
                                            "1"};
     size_t n = 8;
     for (size_t i = 0; arguments && arguments[i] && n < MAX_ARGUMENTS; i++) argv[n++] = arguments[i];
+    prctl(PR_SET_PDEATHSIG, SIGKILL); /* a test that is killed leaves no server behind */
     int log = open(s->log_path, O_WRONLY | O_CREAT | O_TRUNC | O_APPEND, 0600), in = open("/dev/null", O_RDONLY);
     dup2(in, 0);
     dup2(log, 1);
