@@ -5,6 +5,10 @@
 #include <pthread.h>
 #include <stdio.h>
 #include <string.h>
+#ifdef MLXCEL_TIER_NEON
+#include <asm/hwcap.h>
+#include <sys/auxv.h>
+#endif
 
 static const char *const tier_names[N_TIERS] = {"ref", "avx2", "avx512", "neon"};
 
@@ -34,6 +38,8 @@ static void fill_tables(void) {
         kernels_fill_avx512(&tables[TIER_AVX512]);
     }
 #elif defined(MLXCEL_TIER_NEON)
+    const unsigned long wanted = HWCAP_ASIMDDP | HWCAP_FPHP | HWCAP_ASIMDHP; /* what the tier is compiled for */
+    if ((getauxval(AT_HWCAP) & wanted) != wanted) return;
     has_tier[TIER_NEON] = true;
     tables[TIER_NEON] = tables[TIER_REF];
     kernels_fill_neon(&tables[TIER_NEON]);

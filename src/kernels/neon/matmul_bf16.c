@@ -1,0 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "kernels/neon/lanes.h"
+
+#include "kernels/simd/matmul_bf16.h"
