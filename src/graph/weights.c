@@ -229,8 +229,10 @@ struct weight *weights_heads(struct weights *w, const char *scope, const struct 
     struct weight *weight =
         new_weight(w, found.codes ? found.codes->name : module, ROLE_ATTENTION, n_rows, n_cols, n_heads, err);
     if (!weight) return NULL;
-    weight->tensor_rows = source->rows.tensor_rows;
-    weight->is_flat = source->rows.tensor_rows != 0;
+    struct row_selection rows = source->rows;
+    if (found.codes && found.codes->n_dims == 3) rows = (struct row_selection){0}; /* stacked in the file */
+    weight->tensor_rows = rows.tensor_rows;
+    weight->is_flat = rows.tensor_rows != 0;
     weight->matrices = arena_calloc(&w->arena, n_heads, sizeof *weight->matrices);
     if (!weight->matrices) {
         error_memory(err, "weight table");
@@ -238,7 +240,7 @@ struct weight *weights_heads(struct weights *w, const char *scope, const struct 
     }
     for (uint32_t h = 0; h < n_heads && !w->checkpoint; h++)
         plan_matrix(w, &weight->matrices[h], module, n_rows, n_cols);
-    if (w->checkpoint && !bind_heads(w, weight, module, &found, &source->rows, err)) return NULL;
+    if (w->checkpoint && !bind_heads(w, weight, module, &found, &rows, err)) return NULL;
     count_bytes(weight);
     return weight;
 }

@@ -6,7 +6,16 @@
 
 #include <math.h>
 
+/* As released, and as in MLX files. */
+struct names {
+    const char *embedding, *layer, *attention_streams, *ffn_streams, *head_streams, *norm, *head;
+};
+static const struct names released = {"embed", "layers.%u", "hc_attn", "hc_ffn", "hc_head", "norm", "head"};
+static const struct names converted = {"model.embed_tokens", "model.layers.%u", "attn_hc", "ffn_hc",
+                                       "model.hc_head",      "model.norm",      "lm_head"};
+
 struct v4 {
+    const struct names *names;
     struct decoder d;
     struct norm_spec norm;
     struct hyper_spec hyper;
@@ -58,7 +67,7 @@ static struct value experts(struct builder *b, struct value x, const struct v4 *
         moe.table = "ffn.gate.tid2eid";
         moe.table_rows = v->d.vocab_size;
     }
-    moe.correction = "ffn.gate.bias";
+    moe.correction = "ffn.gate.bias|ffn.gate.e_score_correction_bias";
     moe.has_correction = !by_token;
     moe.has_no_router_bias = true;
     moe_usual_sources(&moe, b, "ffn");
@@ -69,10 +78,10 @@ static struct value experts(struct builder *b, struct value x, const struct v4 *
 
 static struct value build_layer(struct builder *b, struct value streams, const struct v4 *v, uint32_t layer) {
     struct compressed_spec attention = layer_attention(b, v, layer);
-    struct hyper_site site = block_hyper_in(b, streams, &v->hyper, "hc_attn");
+    struct hyper_site site = block_hyper_in(b, streams, &v->hyper, v->names->attention_streams);
     struct value n = block_norm(b, site.input, &v->norm, "attn_norm");
     streams = block_hyper_out(b, &site, block_compressed_attention(b, n, &attention, "attn"));
-    site = block_hyper_in(b, streams, &v->hyper, "hc_ffn");
+    site = block_hyper_in(b, streams, &v->hyper, v->names->ffn_streams);
     n = block_norm(b, site.input, &v->norm, "ffn_norm");
     return block_hyper_out(b, &site, experts(b, n, v, layer));
 }
@@ -125,19 +134,20 @@ static void read_config(struct builder *b, struct v4 *v) {
 void build_deepseek_v4(struct builder *b) {
     struct v4 v = {0};
     read_config(b, &v);
-    const struct weight *embedding = decoder_embedding(b, &v.d, "embed");
+    v.names = b_has(b, "model.embed_tokens.weight", false) ? &converted : &released;
+    const struct weight *embedding = decoder_embedding(b, &v.d, v.names->embedding);
     struct value x = b_embed(b, embedding), streams = value_none();
     if (!b->failed) streams = b_value(b, v.hyper.n * v.d.hidden_size);
     for (uint32_t i = 0; i < v.hyper.n && !b->failed; i++)
         b_copy(b, x, value_columns(streams, i * v.d.hidden_size, v.d.hidden_size));
     for (uint32_t i = 0; i < v.d.n_layers && !b->failed; i++) {
-        builder_layer(b, "layers.%u", i);
+        builder_layer(b, v.names->layer, i);
         streams = build_layer(b, streams, &v, i);
         builder_layer_end(b, value_columns(streams, 0, v.d.hidden_size));
     }
     builder_top(b);
-    x = b_select_outputs(b, block_hyper_head(b, streams, &v.hyper, "hc_head"));
-    x = block_norm(b, x, &v.norm, "norm");
+    x = b_select_outputs(b, block_hyper_head(b, streams, &v.hyper, v.names->head_streams));
+    x = block_norm(b, x, &v.norm, v.names->norm);
     b->graph->hidden = x;
-    decoder_logits(b, x, &v.d, embedding, "head", false);
+    decoder_logits(b, x, &v.d, embedding, v.names->head, false);
 }

@@ -155,7 +155,7 @@ struct hyper_site {
     uint32_t n;
 };
 
-/* By the tensors NAME_fn, NAME_base and NAME_scale. */
+/* By the tensors NAME_fn, NAME_base and NAME_scale, or with points in the place of the underscores. */
 struct hyper_site block_hyper_in(struct builder *b, struct value streams, const struct hyper_spec *spec,
                                  const char *name);
 struct value block_hyper_out(struct builder *b, const struct hyper_site *site, struct value branch);

@@ -79,7 +79,9 @@ struct value block_compressed_attention(struct builder *b, struct value x, const
                                   part_of(b, block_name(b, module, "wkv"), d, x.width)};
     struct value low = b_matmul(b, x, down, 2);
     struct value latent = block_norm(b, value_columns(low, 0, s->q_rank), &norm, block_name(b, module, "q_norm"));
-    struct value kv = block_norm(b, value_columns(low, s->q_rank, d), &norm, block_name(b, module, "norm"));
+    const char *kv_norm = block_name(b, module, "kv_norm"), *kv_norm_weight = block_name(b, kv_norm, "weight");
+    if (!b_has(b, kv_norm_weight, false)) kv_norm = block_name(b, module, "norm");
+    struct value kv = block_norm(b, value_columns(low, s->q_rank, d), &norm, kv_norm);
     kv = b_rope_last(b, kv, keys, s->rope, true);
     struct attend_params attend = {.key_dim = d, .value_dim = d, .scale = (float)(1 / sqrt((double)d))};
     attend.cache = b_cache(b, CACHE_WINDOW, s->window, 1, d, d);

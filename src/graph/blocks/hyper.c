@@ -12,9 +12,9 @@ static struct value weights(struct builder *b, struct value streams, const struc
         builder_fail(b, ERROR_UNSUPPORTED, "%s: %u residual streams, at most %d are supported", b->config->path, n,
                      HYPER_STREAMS);
     if (b->failed) return value_none();
-    const char *fn = arena_printf(&b->graph->arena, "%s_fn", name),
-               *base = arena_printf(&b->graph->arena, "%s_base", name);
-    const char *scale = arena_printf(&b->graph->arena, "%s_scale", name);
+    const char *fn = arena_printf(&b->graph->arena, "%s_fn|%s.fn", name, name),
+               *base = arena_printf(&b->graph->arena, "%s_base|%s.base", name, name);
+    const char *scale = arena_printf(&b->graph->arena, "%s_scale|%s.scale", name, name);
     if (!fn || !base || !scale) builder_fail(b, ERROR_MEMORY, "out of memory (names)");
     if (b->failed) return value_none();
     struct matmul_part part = {.weight = b_matrix(b, ROLE_ROUTER, fn, n_all, streams.width), .is_exact = true};
