@@ -4,8 +4,8 @@
 
     scripts/golden-from-mlx-lm.py tests/golden/cases/NAME-bf16 [...] [--notes TEXT]
 
-Each folder holds a tiny config.json of the family, without quantization (sizes of 64 or so, two or three layers). The
-script writes tensors.json, golden.json and golden.safetensors beside it: logits over a prompt and 16 greedy steps through
+Each folder holds a tiny config.json of the family (sizes of 64 or so, two or three layers), plain or with an affine
+quantization of all that can be quantised. The script writes tensors.json, golden.json and golden.safetensors beside it: logits over a prompt and 16 greedy steps through
 the cache, in float32 on the CPU. Names and shapes are those of mlx-lm's model. Text parts that only mlx-vlm has:
 make-text-golden.py.
 
@@ -30,13 +30,26 @@ def logits_of(model, ids, cache):
     return np.array(model(mx.array([ids]), cache=cache).astype(mx.float32)[0])
 
 
+def describe(model, quantization):
+    shapes, entries = {name: value.shape for name, value in tree_flatten(model.parameters())}, []
+    tied = not any("head" in name for name in shapes)
+    quantised = {name for name, module in model.named_modules() if quantization and hasattr(module, "to_quantized")
+                 and module.weight.shape[-1] % quantization["group_size"] == 0}
+    for name, shape in sorted(shapes.items()):
+        module = name[:-len(".weight")]
+        if module in quantised:
+            entries += golden_case.describe_affine(module, shape[:-1], shape[-1], quantization["bits"],
+                                                   quantization["group_size"])
+        else:
+            entries.append(golden_case.describe(name, shape, tied))
+    return entries
+
+
 def make_case(folder, notes):
     with open(os.path.join(folder, "config.json"), encoding="utf-8") as text:
         config = json.load(text)
     model_class, args_class = _get_classes(config)
-    shapes = {name: value.shape for name, value in tree_flatten(model_class(args_class.from_dict(config)).parameters())}
-    tied = not any("head" in name for name in shapes)
-    entries = [golden_case.describe(name, shape, tied) for name, shape in sorted(shapes.items())]
+    entries = describe(model_class(args_class.from_dict(config)), config.get("quantization"))
 
     def run(arrays, prompt):
         with tempfile.TemporaryDirectory() as work:

@@ -26,8 +26,13 @@ def words(name, seed, count):
     return z ^ (z >> np.uint64(31))
 
 
-def values(entry, seed):
-    """The tensor of a line of tensors.json as float32, rounded to bf16 as the file holds it."""
+def values(entry, seed, others=None):
+    """The tensor of a line of tensors.json: codes as uint32; the rest as float32, rounded to bf16 as the file holds it."""
+    if entry["gen"] == "bits":
+        return (words(entry["name"], seed, int(np.prod(entry["shape"]))) >> np.uint64(32)).astype(np.uint32).reshape(
+            entry["shape"])
+    if entry["gen"] == "scaled":
+        return others[entry["of"]] * np.float32(entry["by"])  # by is a power of two: exact
     u = (words(entry["name"], seed, int(np.prod(entry["shape"]))) >> np.uint64(40)).astype(np.float64) / 2.0**24
     bits = (entry["lo"] + (entry["hi"] - entry["lo"]) * u).astype(np.float32).view(np.uint32)
     bits = (bits + np.uint32(0x7FFF) + ((bits >> np.uint32(16)) & np.uint32(1))) & np.uint32(0xFFFF0000)
@@ -48,19 +53,36 @@ def describe(name, shape, tied):
             "hi": round(high, 4)}
 
 
-def save_safetensors(path, arrays, dtype="F32", metadata=None):
-    """Arrays are float32; BF16 keeps their upper halves."""
-    header, at, size = {"__metadata__": metadata} if metadata else {}, 0, 4 if dtype == "F32" else 2
+def describe_affine(module, rows, columns, bits, group):
+    """The three lines of an affine matrix [rows, columns]; the codes are uniform, so that its entries are within
+    +-2 ^ (bits - 1) times their scale."""
+    middle = 3.0**0.5 / columns**0.5 / 2.0 ** (bits - 1)
+    scales = {"name": module + ".scales", "dtype": "BF16", "shape": [*rows, columns // group], "gen": "uniform",
+              "lo": float(f"{0.5 * middle:.4g}"), "hi": float(f"{1.5 * middle:.4g}")}
+    return [{"name": module + ".weight", "dtype": "U32", "shape": [*rows, columns * bits // 32], "gen": "bits"}, scales,
+            {**scales, "name": module + ".biases", "gen": "scaled", "of": scales["name"], "by": -(2.0 ** (bits - 1))}]
+
+
+def arrays_of(entries, seed):
+    arrays = {}
+    for entry in entries:
+        arrays[entry["name"]] = values(entry, seed, arrays)
+    return arrays
+
+
+def save_safetensors(path, arrays, metadata=None):
+    """Arrays are float32 or uint32."""
+    header, at = {"__metadata__": metadata} if metadata else {}, 0
     for name, array in arrays.items():
-        header[name] = {"dtype": dtype, "shape": list(array.shape), "data_offsets": [at, at + array.size * size]}
-        at += array.size * size
+        dtype = "U32" if array.dtype == np.uint32 else "F32"
+        header[name] = {"dtype": dtype, "shape": list(array.shape), "data_offsets": [at, at + array.size * 4]}
+        at += array.size * 4
     text = json.dumps(header).encode()
     text += b" " * (-len(text) % 8)
     with open(path, "wb") as out:
         out.write(struct.pack("<Q", len(text)) + text)
         for array in arrays.values():
-            plain = np.ascontiguousarray(array, np.float32)
-            out.write((plain if dtype == "F32" else (plain.view(np.uint32) >> 16).astype(np.uint16)).tobytes())
+            out.write(np.ascontiguousarray(array).tobytes())
 
 
 def save_json(path, value):
@@ -91,7 +113,7 @@ def make(folder, config, entries, layout, reference, run, notes="", last_seed=40
     allowed = sorted(set(range((config.get("text_config") or config)["vocab_size"])) - set(marker_ids(config)))
     for seed in range(1, last_seed):
         prompt = [int(n) for n in np.random.default_rng(seed).choice(allowed, N_PROMPT)]
-        logits, ids, rows, layers, checks = run({e["name"]: values(e, seed) for e in entries}, prompt)
+        logits, ids, rows, layers, checks = run(arrays_of(entries, seed), prompt)
         best = np.sort(rows, axis=1)[:, -2:]
         margin = float((best[:, 1] - best[:, 0]).min())
         if margin >= MARGIN and len(set(ids)) >= N_GREEDY // 3:
@@ -99,7 +121,8 @@ def make(folder, config, entries, layout, reference, run, notes="", last_seed=40
     else:
         raise SystemExit(f"{folder}: no seed below {last_seed} gives greedy choices with a margin of {MARGIN}")
     save_manifest(folder, seed, entries, layout)
-    save_safetensors(os.path.join(folder, "golden.safetensors"), {"logits": logits, "greedy_logits": rows, **layers})
+    save_safetensors(os.path.join(folder, "golden.safetensors"), {
+        name: np.asarray(array, np.float32) for name, array in {"logits": logits, "greedy_logits": rows, **layers}.items()})
     largest = float(max(np.abs(logits).max(), np.abs(rows).max()))
     save_json(os.path.join(folder, "golden.json"), {
         "model_type": config["model_type"], "reference": reference, "prompt_ids": prompt, "greedy_ids": ids,

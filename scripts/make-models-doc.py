@@ -15,6 +15,7 @@ import re
 import subprocess
 import sys
 
+formats = {}  # of weights -> names of cases
 HERE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 MOST_CASES = 4
 
@@ -73,10 +74,26 @@ def add_cases(by_type, shared):
             add_case(by_type, os.path.join(own, name), name + " (own)")
 
 
+def weight_format(config):
+    """The format of a case's matrices, by its config."""
+    q = config.get("quantization") or config.get("quantization_config")
+    if not q:
+        return config.get("torch_dtype") or config.get("dtype") or "bfloat16"
+    if any(isinstance(value, (dict, bool)) for key, value in q.items() if "." in key):
+        return "overrides for modules"
+    if q.get("quant_method"):
+        return q["quant_method"]
+    if q.get("mode", "affine") != "affine":
+        return q["mode"]
+    return f"affine, {q.get('bits', 4)} bits, group {q.get('group_size', 64)}"
+
+
 def add_case(by_type, folder, name):
     if not os.path.exists(os.path.join(folder, "config.json")):
         return
-    types = model_types(read_config(folder))
+    config = read_config(folder)
+    types = model_types(config)
+    formats.setdefault(weight_format(config), []).append(name)
     family = next((by_type[one] for one in types if one in by_type), None)
     if family:
         family["cases"].append((name, types))
@@ -179,6 +196,12 @@ def write(args):
         n_ran = sum(r[9] == "ok" for r in rows)
         lines += [f"## {title}", "", f"{len(rows)} rows; {n_yes} run, {n_golden} have a golden case of their family, "
                   f"{n_ran} ran with random weights.", "", *table(HEADS, rows), ""]
+    lines += ["## Weight formats", "",
+              "By the configs of the golden cases. Two layouts have tests of their own: NVFP4 as ModelOpt writes it "
+              "(`tests/golden/triplet.c`), and E4M3 with a scale for each tensor or row "
+              "(`tests/golden/fp8_scales.c`).", "",
+              *table(["format", "cases", "for example"],
+                     [[name, str(len(cases)), ", ".join(cases[:3])] for name, cases in sorted(formats.items())]), ""]
     lines += ["## Families", "", f"{len(families)} families, as in `mlxcel arch`.", "",
               *table(["family", "model types", "file", "golden cases"],
                      [[f["name"], " ".join(f["types"]), f["file"], ", ".join(n for n, _ in f["cases"]) or "none"]
