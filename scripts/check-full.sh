@@ -9,12 +9,13 @@
 #   arm64     a cross build; unit tests, golden cases and a generation under qemu-user
 #   debian    `make demo` and `make test` of a fresh clone in an empty Debian 12 tree (needs root)
 #   web       the server's web page in Debian's chromium (needs PyPI)
+#   clients   litellm and langchain-openai beside the client libraries of every commit (needs PyPI)
 #   reference SmolLM2-135M against mlx-lm in float32 (needs PyPI)
 #
 # Installs what it needs. Prints one TAP line for each check; the last line is "N passed, N failed, N skipped".
 set -u
 cd "$(dirname "$0")/.." || exit 2
-steps=${*:-tests valgrind fuzz avx2 arm64 debian web reference}
+steps=${*:-tests valgrind fuzz avx2 arm64 debian web clients reference}
 passed=0 failed=0 skipped=0
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT INT TERM
@@ -115,6 +116,11 @@ step_debian() {
 step_web() {
     built release mlxcel || return
     counted "the web page" scripts/check-web.sh
+}
+
+step_clients() {
+    built release mlxcel || return
+    MLXCEL_TEST_FULL=1 counted "client libraries" scripts/check-clients.sh
 }
 
 step_reference() {

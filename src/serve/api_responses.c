@@ -163,9 +163,13 @@ void api_response_get(struct exchange *x) {
             refuse_unknown(x, id);
             return;
         }
-        buffer_printf(&out, "{\"object\":\"list\",\"data\":%s,\"first_id\":null,\"last_id\":null,\"has_more\":false}",
-                      items);
-        exchange_reply_json(x, 200, &out);
+        struct problem problem;
+        if (responses_write_list(x, id, items, &out, &problem)) {
+            exchange_reply_json(x, 200, &out);
+        } else {
+            buffer_free(&out);
+            api_fail(x, &problem);
+        }
         return;
     }
     const char *response = *rest ? NULL : responses_store_get(store, id, x->owner, RESPONSES_RESPONSE, &x->arena);

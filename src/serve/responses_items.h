@@ -14,4 +14,8 @@ const struct json *responses_messages(struct exchange *exchange, const struct js
 /* Tools with their members at the top, as the chat API nests them. NULL with the problem set. */
 const struct json *responses_tools(struct exchange *exchange, const struct json *tools, struct problem *problem);
 
+/* The stored input items (JSON text) of a response in OpenAI's form, as the request's query asks (order, limit, after). */
+bool responses_write_list(struct exchange *exchange, const char *response_id, const char *items, struct buffer *out,
+                          struct problem *problem);
+
 #endif
