@@ -131,7 +131,7 @@ static void panel_tile_scales(const struct weight_rows *w, int groups, uint32_t 
                 chunk.codes += (size_t)b * q8_block_bytes(format);
                 if (format != WEIGHT_TERNARY) chunk.scales += q8_scale_bytes(w, groups, b);
                 if (q8_is_affine(format)) chunk.biases += q8_scale_bytes(w, groups, b);
-                if (n < Q8_LANES) chunk = q8_last_chunk(format, groups, w, o, b, n, chunk, &copies[l]);
+                if (b + Q8_LANES > w->n_cols / 64) chunk = q8_last_chunk(format, groups, w, o, b, n, chunk, &copies[l]);
                 scales[l] = chunk.scales;
                 biases[l] = chunk.biases;
             }

@@ -89,8 +89,8 @@ Q8_INLINE void gemv_row(enum weight_format format, int groups, int n_rows, gemv_
     q8_floats acc[GEMV_ROWS], other[GEMV_ROWS]; /* of this chunk's lanes, and with 8 lanes those of the next one's */
 #pragma GCC unroll 8
     for (int r = 0; r < n_rows; r++) acc[r] = other[r] = v_zero();
-    uint32_t block = 0;
-    for (; block + Q8_LANES <= n_blocks; block += Q8_LANES) {
+    uint32_t block = 0, n_whole = w->n_cols / 64; /* the last chunk may have its full number and yet be short */
+    for (; block + Q8_LANES <= n_whole; block += Q8_LANES) {
         for (uint32_t line = 0; line < code_step; line += 64)
             _mm_prefetch((const char *)chunk.codes + GEMV_PREFETCH + line, _MM_HINT_T1);
         if (q8_is_affine(format)) {
