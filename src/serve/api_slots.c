@@ -106,7 +106,7 @@ static const struct answer_writer restore_writer = {.end = end_restore};
 
 static bool read_tokens(struct generation *g, const char *path, struct slot_extra *e, struct problem *problem) {
     uint32_t vocab = g->served->model.graph.vocab_size;
-    struct slot_header header;
+    struct slot_header header = {0};
     struct mx_error err;
     char *file = file_read(path, 64 << 20, &e->n_bytes, &err);
     if (!file) return problem_set(problem, 404, "filename", "the slot cannot be read: %s", err.message);

@@ -350,6 +350,29 @@ static void test_full_queue(void) {
     server = all;
 }
 
+/* One at a time: who is more important goes first, whoever came first. */
+static void test_priority(void) {
+    struct test_server all = server;
+    struct response r;
+    char byte;
+    if (!server_start(&server, NULL, (const char *const[]){"--log-disable", "--parallel", "1", NULL})) return;
+    int a = client_connect(&server), low = client_connect(&server), high = client_connect(&server);
+    client_request(a, "POST", TEXT, "{\"prompt\":\"The sea\",\"ignore_eos\":true,\"max_tokens\":600}", "");
+    becomes_busy(1, 2000);
+    client_request(low, "POST", TEXT, long_body(""), "X-Priority: low\r\n");
+    becomes_busy(2, 2000);
+    client_request(high, "POST", TEXT, "{\"prompt\":\"A\",\"max_tokens\":5,\"priority\":3}", "");
+    client_receive(high, &r, NULL, 120000);
+    bool waits = recv(low, &byte, 1, MSG_DONTWAIT) < 0;
+    tap_ok(r.status == 200 && waits, "a request of higher priority overtakes");
+    response_free(&r);
+    close(a);
+    close(low);
+    close(high);
+    server_stop(&server, 10000);
+    server = all;
+}
+
 /* ---- limits of time ---- */
 
 static void test_timeouts(void) {
@@ -435,6 +458,7 @@ int main(void) {
     test_slow_reader();
     test_concurrent();
     test_full_queue();
+    test_priority();
     test_timeouts();
     tap_ok(becomes_idle(2000), "at the end nothing is busy");
     tap_ok(server_stop(&server, 10000) == 0, "the server ends well");
