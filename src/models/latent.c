@@ -59,6 +59,7 @@ static struct value v2_feed_forward(struct builder *b, struct value x, struct st
     struct moe_spec moe = routed_experts(b, &s->d, ROUTER_SOFTMAX_ALL);
     bool by_group = !strcmp(config_string_or(b->config, "topk_method", "greedy"), "group_limited_greedy");
     if (!by_group) moe.router.n_groups = 1;
+    moe.router.normalize = false; /* whatever norm_topk_prob says, in both references */
     moe.router.group_by_best = true;
     moe.router.group_to_lowest = false;
     uint32_t n_shared = (uint32_t)config_integer_or(b->config, "n_shared_experts", 0, 0, 1024);
@@ -109,10 +110,16 @@ void build_glm_moe_dsa(struct builder *b) {
     build_sparse(b, config_bool_or(b->config, "indexer_rope_interleave", true), 1000000);
 }
 
+/* mlx-lm norms the latents with the config's epsilon where transformers has 1e-6. */
+static float latent_eps(struct builder *b, const struct stack *s) {
+    const struct checkpoint *checkpoint = b->graph->weights.checkpoint;
+    return checkpoint && checkpoint->is_mlx ? s->d.norm_eps : 1e-6f;
+}
+
 void build_glm4_moe_lite(struct builder *b) {
     struct stack s = stack_usual(b);
     struct mla_spec mla = mla_from_config(b, &s.d, 1000000, 128);
-    mla.latent_norm_eps = s.d.norm_eps;
+    mla.latent_norm_eps = latent_eps(b, &s);
     s.feed_forward = routed_sigmoid;
     latent_build(b, &s, &mla);
 }
@@ -131,7 +138,7 @@ void build_mistral4(struct builder *b) {
 void build_youtu(struct builder *b) {
     struct stack s = stack_usual(b);
     struct mla_spec mla = mla_from_config(b, &s.d, 1600000, 128);
-    mla.latent_norm_eps = s.d.norm_eps;
+    mla.latent_norm_eps = latent_eps(b, &s);
     s.tied_by_default = true;
     latent_build(b, &s, &mla);
 }

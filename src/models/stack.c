@@ -152,7 +152,6 @@ struct moe_spec routed_experts(struct builder *b, const struct decoder *d, enum 
                                         .group_to_lowest = true,
                                         .normalize_epsilon = kind == ROUTER_SIGMOID ? 1e-20f : 0,
                                         .factor = (float)config_real_or(c, "routed_scaling_factor", 1)};
-    if (moe.router.top_k == 1) moe.router.normalize = false;
     moe_usual_sources(&moe, b, "mlp");
     return moe;
 }
@@ -161,6 +160,7 @@ bool has_routed_experts(struct builder *b, uint32_t layer) {
     struct config *c = b->config;
     const struct json *types = config_get(c, "mlp_layer_types"), *flags = config_get(c, "is_moe_layer");
     const struct json *steps = config_get(c, "moe_layer_freq");
+    config_ignore(c, "n_routed_experts"); /* all layers may be dense */
     uint32_t first = (uint32_t)config_integer_or(c, "first_k_dense_replace", 0, 0, INT32_MAX);
     if (json_is_array(types)) return json_string_is(json_at(types, layer), "sparse");
     if (json_is_array(flags)) return json_bool(json_at(flags, layer), false);
