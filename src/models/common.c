@@ -117,7 +117,7 @@ struct value decoder_logits(struct builder *b, struct value x, const struct deco
     if (!is_tied && d->head_has_unit_rows) b_unit_rows(b, head);
     const char *bias_name = block_name(b, head_module, "bias");
     const struct weight *bias = d->head_offset;
-    if (!bias && !is_tied && b_has(b, bias_name, d->head_has_bias)) bias = b_vector(b, bias_name, d->vocab_size);
+    if (!bias && b_has(b, bias_name, d->head_has_bias && !is_tied)) bias = b_vector(b, bias_name, d->vocab_size);
     struct value logits = b_linear(b, x, head, bias);
     b->graph->logits = logits;
     return logits;

@@ -33,7 +33,8 @@ static void read_attention(struct builder *b, struct gemma4 *g, bool keys_as_val
     g->full.head_dim = full_size(b, g, "head_dim", "global_head_dim", 512);
     g->full.keys_as_values = keys_as_values;
     uint32_t n_kv = full_size(b, g, "num_key_value_heads", "num_global_key_value_heads", g->d.n_kv_heads);
-    if (keys_as_values) g->full.n_kv_heads = n_kv;
+    /* The older key counts only where keys are values. */
+    if (keys_as_values || json_is_object(config_get(c, "per_layer_config"))) g->full.n_kv_heads = n_kv;
     g->full.rope = b_rope_from_config(b, g->full.head_dim, "full_attention", 1e6);
     const struct json *both_ways = config_get(c, "use_bidirectional_attention");
     if (both_ways && !json_string_is(both_ways, "vision") && json_bool(both_ways, true))
@@ -89,6 +90,7 @@ struct value gemma4_layer(struct builder *b, struct value x, struct gemma4 *g, s
 struct gemma4 gemma4_from_config(struct builder *b, bool has_experts, bool keys_as_values) {
     struct config *c = b->config;
     struct gemma4 g = {.d = decoder_from_config(b), .has_experts = has_experts};
+    if (!has_experts) config_ignore(c, "num_experts");
     g.d.activation = block_activation(b, config_string_or(c, "hidden_activation", "gelu_pytorch_tanh"));
     g.sharing = gemma_sharing(b, &g.d, 6);
     g.is_double_wide = config_bool_or(c, "use_double_wide_mlp", false);
