@@ -40,13 +40,20 @@ static bool on_reply(void *context, const struct reply_event *event) {
     return true;
 }
 
+/* A step of the reply parser failed: for its own reason, unless writing stopped it. */
+static bool fail_reply(struct answer *a, const struct mx_error *reason) {
+    if (!a->error.code) a->error = *reason;
+    return false;
+}
+
 /* What the stream gave out goes to the terminal. */
 static bool pass_on(struct answer *a) {
     const struct buffer *out = &a->stream.out;
     if (!out->length) return true;
     if (!buffer_append(&a->text, out->data, out->length)) return error_memory(&a->error, "answer");
     if (!a->reply) return write_text(a, out->data, out->length);
-    return reply_push(a->reply, out->data, out->length, &a->error);
+    struct mx_error reason = {0};
+    return reply_push(a->reply, out->data, out->length, &reason) || fail_reply(a, &reason);
 }
 
 static enum verdict on_event(void *context, const struct engine_event *event) {
@@ -108,7 +115,8 @@ static bool take_stops(struct answer *a, const struct options *options, struct m
 static bool end_text(struct answer *a) {
     bool ok = text_stream_finish(&a->stream, &a->error) && pass_on(a);
     enum reply_finish reason = a->reason == FINISH_STOP ? REPLY_FINISH_STOP : REPLY_FINISH_LENGTH;
-    if (ok && a->reply) ok = reply_finish(a->reply, reason, &a->error);
+    struct mx_error failure = {0};
+    if (ok && a->reply) ok = reply_finish(a->reply, reason, &failure) || fail_reply(a, &failure);
     return set_dim(a, false) && ok;
 }
 

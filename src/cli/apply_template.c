@@ -174,6 +174,7 @@ static int apply_lines(struct line_state *s) {
     for (ssize_t n; !status && (n = getline(&line, &room, stdin)) >= 0;) {
         struct buffer answer = {0};
         if (n && line[n - 1] == '\n') n--;
+        if (n && line[n - 1] == '\r') n--;
         if (n && !answer_line(s, line, (size_t)n, &answer)) {
             error_memory(&err, "answer");
             status = command_fail(&err);
@@ -181,6 +182,10 @@ static int apply_lines(struct line_state *s) {
             status = command_print(&answer);
         }
         buffer_free(&answer);
+    }
+    if (!status && ferror(stdin)) {
+        error_set(&err, ERROR_IO, "standard input: %s", strerror(errno));
+        status = command_fail(&err);
     }
     free(line);
     jinja_free(s->compiled);
@@ -191,6 +196,9 @@ static int apply_lines(struct line_state *s) {
 int command_apply_template(const struct options *options) {
     struct mx_error err = {0};
     bool is_lines = options_flag(options, OPT_JSONL);
+    if (is_lines && !(options_exclude(options, OPT_JSONL, OPT_MESSAGES, &err) &&
+                      options_exclude(options, OPT_JSONL, OPT_TOOLS, &err)))
+        return command_fail(&err);
     bool needs_template = !is_lines || options_is_set(options, OPT_MODEL) ||
                           options_is_set(options, OPT_CHAT_TEMPLATE) || options_is_set(options, OPT_CHAT_TEMPLATE_FILE);
     const char *name = NULL;

@@ -52,8 +52,10 @@ static struct grammar *grammar_of(const struct options *options, struct mx_error
     const char *regex = options_text(options, OPT_REGEX), *choices = options_text(options, OPT_CHOICE);
     if (schema) return read_grammar(schema, true, err);
     if (file) return read_grammar(file, false, err);
-    if (regex) return grammar_from_regex(regex, strlen(regex), err);
-    return choices ? choices_of(choices, err) : grammar_from_json_object(err);
+    if (!regex && !choices) return grammar_from_json_object(err);
+    struct grammar *grammar = regex ? grammar_from_regex(regex, strlen(regex), err) : choices_of(choices, err);
+    if (!grammar) options_blame(regex ? OPT_REGEX : OPT_CHOICE, err);
+    return grammar;
 }
 
 bool constrain_answer(struct session *s, const struct options *options, struct constraint **constraint,

@@ -99,6 +99,7 @@ static bool print_text(struct job *job, struct mx_error *err) {
 
 static bool run(struct job *job, const struct options *options, struct mx_error *err) {
     char folder[4096];
+    if (!options_exclude(options, OPT_JSONL, OPT_IDS, err)) return false;
     if (!load_model_path(options, folder, sizeof folder, err)) return false;
     job->tokenizer = tokenizer_open(folder, err);
     if (!job->tokenizer) return false;

@@ -3,8 +3,10 @@
 #include "cli/answer.h"
 #include "cli/commands.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 static bool generate(struct session *s, struct answer *a, const struct options *options, struct token_list *prompt,
                      struct sampling_params *sampling, struct mx_error *err) {
@@ -18,9 +20,11 @@ static bool generate(struct session *s, struct answer *a, const struct options *
     uint64_t cells = wanted < 0 ? s->context_length : prompt->count + (uint64_t)wanted;
     if (cells > s->context_length) cells = s->context_length;
     bool is_chat = chat_template_exists(s->chat) && !options_flag(options, OPT_NO_CHAT_TEMPLATE);
-    return session_check_memory(s, options, (uint32_t)cells, err) &&
-           session_open_model(s, options, (uint32_t)cells, false, err) &&
-           answer_run(a, s, options, prompt, sampling, wanted < 0 ? -1 : wanted, is_chat,
+    if (!session_check_memory(s, options, (uint32_t)cells, err)) return false;
+    if (wanted == 0) return true;
+    if (!session_open_model(s, options, (uint32_t)cells, false, err)) return false;
+    session_catch_interrupt(); /* from here on the first Ctrl-C ends the answer, not the program */
+    return answer_run(a, s, options, prompt, sampling, wanted < 0 ? -1 : wanted, is_chat,
                       options_flag(options, OPT_SHOW_REASONING), err);
 }
 
@@ -31,15 +35,15 @@ int command_generate(const struct options *options) {
     struct token_list prompt = {0};
     struct sampling_params sampling = {0};
     struct mx_error err = {0};
-    session_catch_interrupt();
+    session_catch_interrupts(1);
     bool ok = generate(&session, &answer, options, &prompt, &sampling, &err);
     int status = 0;
-    if (answer.n_generated && !answer.ends_with_newline) {
-        putchar('\n');
-        fflush(stdout);
-    }
-    if (!ok) status = command_fail(&err);
-    else if (answer.reason == FINISH_CANCELLED) status = 130;
+    if (ok && answer.n_generated && !answer.ends_with_newline && (putchar('\n') < 0 || fflush(stdout) != 0))
+        ok = error_set(&err, ERROR_IO, "cannot write the text: %s", strerror(errno));
+    if (!ok)
+        status = command_fail(&err);
+    else if (answer.reason == FINISH_CANCELLED)
+        status = 130;
     if (ok) answer_print_profile(&answer, options_flag(options, OPT_PROFILE));
     answer_free(&answer);
     free((void *)(uintptr_t)sampling.logit_bias);

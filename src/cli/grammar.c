@@ -51,7 +51,11 @@ static struct grammar *grammar_of_options(const struct options *options, struct 
         error_set(err, ERROR_USAGE, "give one of --json-schema, --gbnf and --regex");
         return NULL;
     }
-    if (regex) return grammar_from_regex(regex, strlen(regex), err);
+    if (regex) {
+        struct grammar *grammar = grammar_from_regex(regex, strlen(regex), err);
+        if (!grammar) options_blame(OPT_REGEX, err);
+        return grammar;
+    }
     size_t length;
     char *text = file_read(file, GRAMMAR_MAX_BYTES, &length, err);
     unsigned flags = options_flag(options, OPT_FORMATS) ? SCHEMA_FORMATS : 0;
@@ -62,39 +66,49 @@ static struct grammar *grammar_of_options(const struct options *options, struct 
     return grammar;
 }
 
+static bool is_space(char c) { return c == ' ' || c == '\t' || c == '\r' || c == '\n'; }
+
 /* A JSON text may have white space around it, which a model is not made to write. */
 static void trim(const char **text, size_t *length) {
-    while (*length && strchr(" \t\r\n", (*text)[*length - 1])) --*length;
-    while (*length && strchr(" \t\r\n", **text)) {
+    while (*length && is_space((*text)[*length - 1])) --*length;
+    while (*length && is_space(**text)) {
         ++*text;
         --*length;
     }
 }
 
-static bool check_input(const struct options *options, struct mx_error *err) {
-    struct grammar *grammar = grammar_of_options(options, err);
-    if (!grammar) return false;
-    struct buffer text = {0}, out = {0};
-    bool ok = true;
-    if (options_flag(options, OPT_CHECK)) {
-        ok = read_standard_input(&text, err);
+/* Reads standard input and appends the verdict. */
+static bool judge_input(const struct options *options, struct grammar *grammar, struct buffer *out,
+                        struct mx_error *err) {
+    struct buffer text = {0};
+    bool ok = read_standard_input(&text, err);
+    if (ok) {
         const char *content = text.data;
         size_t length = text.length;
-        if (ok && options_is_set(options, OPT_JSON_SCHEMA)) trim(&content, &length);
-        enum grammar_verdict verdict = ok ? verdict_of(grammar, content, length, err) : GRAMMAR_REJECT;
-        ok = ok && !err->code;
-        if (ok) ok = buffer_printf(&out, "%s\n", grammar_verdict_name(verdict)) || error_memory(err, "output");
-        if (ok) ok = !command_print(&out) || error_set(err, ERROR_IO, "standard output cannot be written");
+        if (options_is_set(options, OPT_JSON_SCHEMA)) trim(&content, &length);
+        enum grammar_verdict verdict = verdict_of(grammar, content, length, err);
+        ok = !err->code && (buffer_printf(out, "%s\n", grammar_verdict_name(verdict)) || error_memory(err, "output"));
     }
     buffer_free(&text);
-    buffer_free(&out);
-    grammar_destroy(grammar);
     return ok;
 }
 
-int command_grammar(const struct options *options) {
+static int check_input(const struct options *options) {
     struct mx_error err = {0};
-    bool ok = options_flag(options, OPT_JSONL) ? for_each_json_line(check_line, (void *)(uintptr_t)options, &err)
-                                               : check_input(options, &err);
-    return ok ? 0 : command_fail(&err);
+    struct buffer out = {0};
+    struct grammar *grammar = grammar_of_options(options, &err);
+    bool ok = grammar && (!options_flag(options, OPT_CHECK) || judge_input(options, grammar, &out, &err));
+    int status = !ok ? command_fail(&err) : out.length ? command_print(&out) : 0;
+    buffer_free(&out);
+    grammar_destroy(grammar);
+    return status;
+}
+
+int command_grammar(const struct options *options) {
+    static const enum option_id single[] = {OPT_JSON_SCHEMA, OPT_GRAMMAR_FILE, OPT_REGEX, OPT_CHECK};
+    struct mx_error err = {0};
+    if (!options_flag(options, OPT_JSONL)) return check_input(options);
+    for (size_t i = 0; i < sizeof single / sizeof *single; i++)
+        if (!options_exclude(options, OPT_JSONL, single[i], &err)) return command_fail(&err);
+    return for_each_json_line(check_line, (void *)(uintptr_t)options, &err) ? 0 : command_fail(&err);
 }

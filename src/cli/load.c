@@ -2,13 +2,16 @@
 #include "cli/load.h"
 
 #include "base/file.h"
+#include "base/log.h"
 #include "base/memory.h"
+#include "base/pool.h"
 
 #include <ctype.h>
 #include <errno.h>
 #include <limits.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #define BUNDLED "novels-24m-4bit"
@@ -31,12 +34,31 @@ bool model_bundled_path(char *path, size_t room) {
     return file_is_directory(path);
 }
 
+static bool ends_with(const char *text, const char *end) {
+    size_t n = strlen(text), m = strlen(end);
+    return n >= m && !strcmp(text + n - m, end);
+}
+
+/* A folder that can be looked into; inspect also takes a config file. */
+static bool check_folder(enum command command, const char *path, struct mx_error *err) {
+    struct stat status;
+    if (!*path) return error_set(err, ERROR_USAGE, "--model: the folder's name is empty");
+    if (stat(path, &status) != 0) return error_set(err, ERROR_IO, "%s: %s", path, strerror(errno));
+    if (S_ISDIR(status.st_mode))
+        return access(path, R_OK | X_OK) == 0 || error_set(err, ERROR_IO, "%s: %s", path, strerror(errno));
+    if (ends_with(path, ".gguf"))
+        return error_set(err, ERROR_FORMAT, "%s: is a GGUF file, expected a folder with config.json and *.safetensors",
+                         path);
+    return command == COMMAND_INSPECT ||
+           error_set(err, ERROR_IO, "%s: is a file, expected a folder with config.json and *.safetensors", path);
+}
+
 bool load_model_path(const struct options *options, char *path, size_t room, struct mx_error *err) {
     const char *given = options_text(options, OPT_MODEL);
     if (given) {
         if (strlen(given) >= room) return error_set(err, ERROR_USAGE, "--model: the path is too long");
         snprintf(path, room, "%s", given);
-        return true;
+        return check_folder(options->command, path, err);
     }
     return model_bundled_path(path, room) ||
            error_set(err, ERROR_USAGE, "no model is named (-m DIR) and the bundled model is not where it should be");
@@ -48,11 +70,17 @@ bool load_model_options(const struct options *options, struct model_options *m, 
     enum kernel_tier chosen;
     if (tier) {
         if (!kernel_tier_from_name(tier, &chosen) || !kernels_for_tier(chosen))
-            return error_set(err, ERROR_USAGE, "kernel tier '%s' is not available on this processor", tier);
+            return error_set(err, ERROR_USAGE, "--tier: '%s' is not available on this processor", tier);
         m->tier = (int)chosen;
     }
     m->precision = precision && !strcmp(precision, "exact") ? PRECISION_EXACT : PRECISION_FAST;
     m->n_threads = (int)options_integer(options, OPT_THREADS);
+    int most = pool_default_threads();
+    if (m->n_threads > most) {
+        log_line(LOG_INFO, "--threads: %d threads run here at the same time; so many are started, not %d", most,
+                 m->n_threads);
+        m->n_threads = most;
+    }
     const char *off = options_text(options, OPT_NO_FUSION);
     while (off && *off) {
         size_t n = strcspn(off, ",");

@@ -6,6 +6,7 @@
 #include "base/file.h"
 #include "base/memory.h"
 #include "engine/batch.h"
+#include "text/tokenizer.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -31,22 +32,38 @@ static uint32_t largest(const float *logits, uint32_t n) {
     return best;
 }
 
-static bool read_prompt(struct run *r, struct mx_error *err) {
-    const char *ids = options_text(r->options, OPT_IDS), *file = options_text(r->options, OPT_IDS_FILE);
-    int given = (ids != NULL) + (file != NULL) + options_is_set(r->options, OPT_PROMPT);
-    if (given != 1) return error_set(err, ERROR_USAGE, "give the prompt by one of --ids, --ids-file and -p");
-    bool ok;
-    if (file) {
-        size_t length;
-        char *text = file_read(file, 64 << 20, &length, err);
-        if (!text) return false;
-        ok = parse_ids(text, "--ids-file", &r->prompt, &r->n_prompt, err);
-        free(text);
-    } else {
-        ok = parse_ids(ids, "--ids", &r->prompt, &r->n_prompt, err);
+static bool encode_prompt(struct run *r, const char *folder, const char *text, struct mx_error *err) {
+    struct token_list tokens = {0};
+    struct tokenizer *tokenizer = tokenizer_open(folder, err);
+    bool ok = tokenizer && tokenizer_encode(tokenizer, text, strlen(text), TOKENIZE_SPECIAL, &tokens, err);
+    tokenizer_close(tokenizer);
+    if (ok) {
+        r->prompt = tokens.ids;
+        r->n_prompt = tokens.count;
+        tokens.ids = NULL;
     }
+    token_list_free(&tokens);
+    return ok;
+}
+
+static bool read_ids_file(struct run *r, const char *file, struct mx_error *err) {
+    size_t length;
+    char *text = file_read(file, 64 << 20, &length, err);
+    bool ok = text && parse_ids(text, "--ids-file", &r->prompt, &r->n_prompt, err);
+    free(text);
+    return ok;
+}
+
+static bool read_prompt(struct run *r, const char *folder, struct mx_error *err) {
+    const char *ids = options_text(r->options, OPT_IDS), *file = options_text(r->options, OPT_IDS_FILE);
+    const char *text = options_text(r->options, OPT_PROMPT), *forced = options_text(r->options, OPT_FORCE_IDS);
+    if ((ids != NULL) + (file != NULL) + (text != NULL) != 1)
+        return error_set(err, ERROR_USAGE, "give the prompt by one of --ids, --ids-file and -p");
+    if (!options_exclude(r->options, OPT_GREEDY, OPT_FORCE_IDS, err)) return false;
+    bool ok = ids    ? parse_ids(ids, "--ids", &r->prompt, &r->n_prompt, err)
+              : file ? read_ids_file(r, file, err)
+                     : encode_prompt(r, folder, text, err);
     if (ok && !r->n_prompt) ok = error_set(err, ERROR_USAGE, "the prompt is empty");
-    const char *forced = options_text(r->options, OPT_FORCE_IDS);
     if (ok && forced) ok = parse_ids(forced, "--force-ids", &r->forced, &r->n_forced, err);
     r->n_greedy = forced ? r->n_forced : (size_t)options_integer(r->options, OPT_GREEDY);
     return ok;
@@ -193,7 +210,7 @@ static void write_text(struct run *r, struct buffer *out) {
 static bool run_all(struct run *r, struct buffer *out, struct mx_error *err) {
     char path[4096];
     struct model_options options = {0};
-    if (!read_prompt(r, err) || !load_model_path(r->options, path, sizeof path, err) ||
+    if (!load_model_path(r->options, path, sizeof path, err) || !read_prompt(r, path, err) ||
         !load_model_options(r->options, &options, err))
         return false;
     if (r->n_prompt + r->n_greedy > 1 << 24) return error_set(err, ERROR_USAGE, "more than 16,777,216 tokens");

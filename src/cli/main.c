@@ -44,9 +44,13 @@ const struct command_info command_table[N_COMMANDS] = {
                               .summary = "measure prefill and decode as shares of what the machine allows",
                               .run = command_bench_decode},
     [COMMAND_TOKENIZE] = {.name = "tokenize", .summary = "show how a text is cut into tokens", .run = command_tokenize},
-    [COMMAND_DETOKENIZE] = {.name = "detokenize", .summary = "turn token ids into text", .positional = "ID ...",
-                            .positional_option = OPT_IDS, .run = command_detokenize},
-    [COMMAND_APPLY_TEMPLATE] = {.name = "apply-template", .summary = "render a conversation with a chat template",
+    [COMMAND_DETOKENIZE] = {.name = "detokenize",
+                            .summary = "turn token ids into text",
+                            .positional = "ID ...",
+                            .positional_option = OPT_IDS,
+                            .run = command_detokenize},
+    [COMMAND_APPLY_TEMPLATE] = {.name = "apply-template",
+                                .summary = "render a conversation with a chat template",
                                 .run = command_apply_template},
     [COMMAND_GRAMMAR] = {.name = "grammar",
                          .summary = "check a text against a grammar, regular expression or JSON Schema",
@@ -86,6 +90,29 @@ static enum command command_from_name(const char *word) {
     return N_COMMANDS;
 }
 
+/* What printf left in the buffer must still reach stdout; a failure there is one of the program. */
+static int finish(int status) {
+    bool is_flushed = fflush(stdout) == 0;
+    if ((is_flushed && !ferror(stdout)) || status != 0) return status;
+    fprintf(stderr, "mlxcel: cannot write the result: %s\n", is_flushed ? "write error" : strerror(errno));
+    return 1;
+}
+
+static int print_help(enum command command) {
+    options_print_help(command);
+    return finish(0);
+}
+
+static int print_version(void) {
+    printf("mlxcel %s\n", MLXCEL_VERSION);
+    return finish(0);
+}
+
+static int unknown_command(const char *word) {
+    fprintf(stderr, "mlxcel: unknown command '%.100s' (see mlxcel --help)\n", word);
+    return 2;
+}
+
 static bool is_help(const char *word) { return !strcmp(word, "--help") || !strcmp(word, "-h"); }
 
 int main(int argc, char **argv) {
@@ -98,37 +125,26 @@ int main(int argc, char **argv) {
     if (options.command == N_COMMANDS) {
         const char *word = argc > 1 ? argv[1] : "";
         if (is_help(word) || !strcmp(word, "help")) {
-            options_print_help(argc > 2 ? command_from_name(argv[2]) : N_COMMANDS);
-            return 0;
+            enum command about = argc > 2 ? command_from_name(argv[2]) : N_COMMANDS;
+            return argc > 2 && about == N_COMMANDS ? unknown_command(argv[2]) : print_help(about);
         }
-        if (!strcmp(word, "--version") || !strcmp(word, "-V")) {
-            printf("mlxcel %s\n", MLXCEL_VERSION);
-            return 0;
-        }
+        if (!strcmp(word, "--version") || !strcmp(word, "-V")) return print_version();
         options.command = command_from_name(word);
         if (options.command == N_COMMANDS) {
-            if (*word)
-                fprintf(stderr, "mlxcel: unknown command '%s' (see mlxcel --help)\n", word);
-            else
-                fprintf(stderr, "mlxcel: a command is needed (see mlxcel --help)\n");
+            if (*word) return unknown_command(word);
+            fprintf(stderr, "mlxcel: a command is needed (see mlxcel --help)\n");
             return 2;
         }
         first = 2;
     }
     for (int i = first; i < argc; i++) {
         if (!strcmp(argv[i], "--")) break;
-        if (is_help(argv[i])) {
-            options_print_help(options.command);
-            return 0;
-        }
-        if (!strcmp(argv[i], "--version")) {
-            printf("mlxcel %s\n", MLXCEL_VERSION);
-            return 0;
-        }
+        if (is_help(argv[i])) return print_help(options.command);
+        if (!strcmp(argv[i], "--version")) return print_version();
     }
     struct mx_error err = {0};
     int status = options_parse(&options, argc, argv, first, &err) ? command_table[options.command].run(&options)
                                                                   : command_fail(&err);
     options_free(&options);
-    return status;
+    return finish(status);
 }

@@ -95,6 +95,7 @@ static bool read_environment(struct options *options, struct mx_error *err) {
 }
 
 static bool take_option(struct options *options, int argc, char **argv, int *at, struct mx_error *err) {
+    char source[160]; /* the option as the person wrote it, without its value */
     const char *word = argv[*at], *equals = strchr(word, '='), *value = NULL;
     const char *command = command_table[options->command].name;
     size_t length = strncmp(word, "--", 2) == 0 && equals ? (size_t)(equals - word) : strlen(word);
@@ -104,17 +105,18 @@ static bool take_option(struct options *options, int argc, char **argv, int *at,
     if (o->kind == OPTION_ABSENT)
         return error_set(err, ERROR_USAGE, "option '%.*s' of the original is not available in this version",
                          (int)length, word);
+    snprintf(source, sizeof source, "%.*s", (int)length, word);
     if (length < strlen(word)) value = equals + 1;
     if (o->kind == OPTION_FLAG) {
         if (value && !list_has("1 true on yes 0 false off no", value, strlen(value)))
-            return error_set(err, ERROR_USAGE, "%s takes no value", o->name);
+            return error_set(err, ERROR_USAGE, "%s takes no value", source);
         return store(options, o, value ? value : "1", err);
     }
     if (!value) {
         if (*at + 1 >= argc) return error_set(err, ERROR_USAGE, "option '%s' needs a value", word);
         value = argv[++*at];
     }
-    return check_value(o, o->name, value, err) && store(options, o, value, err);
+    return check_value(o, source, value, err) && store(options, o, value, err);
 }
 
 bool options_parse(struct options *options, int argc, char **argv, int first, struct mx_error *err) {
@@ -128,7 +130,8 @@ bool options_parse(struct options *options, int argc, char **argv, int first, st
         } else {
             const struct option *o = &option_table[info->positional_option];
             if (!info->positional || (has_positional && !o->is_repeatable))
-                return error_set(err, ERROR_USAGE, "unexpected argument '%s' (see mlxcel %s --help)", argv[i], info->name);
+                return error_set(err, ERROR_USAGE, "unexpected argument '%s' (see mlxcel %s --help)", argv[i],
+                                 info->name);
             has_positional = true;
             if (!store(options, o, argv[i], err)) return false;
         }
@@ -138,11 +141,22 @@ bool options_parse(struct options *options, int argc, char **argv, int first, st
     return !file || options_read_file(options, file, err);
 }
 
-bool options_set(struct options *options, enum option_id id, const char *source, const char *value, struct mx_error *err) {
+bool options_set(struct options *options, enum option_id id, const char *source, const char *value,
+                 struct mx_error *err) {
     const struct option *o = &option_table[id];
     if (o->kind == OPTION_FLAG && !list_has("1 true on yes enabled 0 false off no disabled", value, strlen(value)))
         return error_set(err, ERROR_USAGE, "%s: '%s' is neither true nor false", source, value);
     return check_value(o, source, value, err) && store(options, o, value, err);
+}
+
+void options_blame(enum option_id id, struct mx_error *err) {
+    error_prefix(err, "%s", option_table[id].name);
+    if (err->code != ERROR_MEMORY) err->code = ERROR_USAGE;
+}
+
+bool options_exclude(const struct options *options, enum option_id a, enum option_id b, struct mx_error *err) {
+    return !options_is_set(options, a) || !options_is_set(options, b) ||
+           error_set(err, ERROR_USAGE, "give one of %s and %s", option_table[a].name, option_table[b].name);
 }
 
 void options_free(struct options *options) {

@@ -96,7 +96,8 @@ void options_free(struct options *options);
 /* Adds what an INI file says about options that are not set yet; the values stay in *options. */
 bool options_read_file(struct options *options, const char *path, struct mx_error *err);
 /* Checks and sets one option as if written `source`; a flag takes true and false words. */
-bool options_set(struct options *options, enum option_id id, const char *source, const char *value, struct mx_error *err);
+bool options_set(struct options *options, enum option_id id, const char *source, const char *value,
+                 struct mx_error *err);
 
 /* Set on the command line or through the environment. */
 bool options_is_set(const struct options *options, enum option_id id);
@@ -105,6 +106,11 @@ bool options_flag(const struct options *options, enum option_id id);
 const char *options_text(const struct options *options, enum option_id id);
 int64_t options_integer(const struct options *options, enum option_id id);
 double options_real(const struct options *options, enum option_id id);
+
+/* The error is the fault of this option's value: names it, and makes it wrong usage. */
+void options_blame(enum option_id id, struct mx_error *err);
+/* Wrong usage where both options are given. */
+bool options_exclude(const struct options *options, enum option_id a, enum option_id b, struct mx_error *err);
 
 /* The help text of one command, or of the program (command = N_COMMANDS), on stdout. */
 void options_print_help(enum command command);

@@ -78,7 +78,7 @@ static void append_compact(struct buffer *out, const char *text, size_t length) 
             buffer_putc(out, text[i++]);
         else if (text[i] == '"')
             in_string = !in_string;
-        else if (!in_string && strchr(" \n\t\r", text[i]))
+        else if (!in_string && (text[i] == ' ' || text[i] == '\n' || text[i] == '\t' || text[i] == '\r'))
             continue;
         buffer_putc(out, text[i]);
     }

@@ -24,8 +24,8 @@ struct evaluation {
 
 struct result {
     size_t n_tokens, n_targets, window;
-    double nll, kl;        /* sums in nats */
-    double *window_nll;    /* of each window */
+    double nll, kl;     /* sums in nats */
+    double *window_nll; /* of each window */
     size_t n_windows;
 };
 
@@ -64,8 +64,8 @@ static double divergence(const float *p, const float *q, uint32_t n) {
 }
 
 /* One window; with `exact` that model's logits are the truth for the divergence. */
-static bool run_window(struct evaluation *e, struct evaluation *exact, const uint32_t *tokens, size_t n, size_t n_targets,
-                       struct result *r, struct mx_error *err) {
+static bool run_window(struct evaluation *e, struct evaluation *exact, const uint32_t *tokens, size_t n,
+                       size_t n_targets, struct result *r, struct mx_error *err) {
     uint32_t vocab = e->model.graph.vocab_size;
     double nll = 0;
     sequence_clear(&e->sequence);
@@ -90,7 +90,8 @@ static bool run_window(struct evaluation *e, struct evaluation *exact, const uin
     return true;
 }
 
-static bool read_tokens(const struct options *options, const char *path, struct token_list *tokens, struct mx_error *err) {
+static bool read_tokens(const struct options *options, const char *path, struct token_list *tokens,
+                        struct mx_error *err) {
     const char *file = options_text(options, OPT_FILE);
     if (!file) return error_set(err, ERROR_USAGE, "--file TEXT is needed");
     size_t length;
@@ -108,8 +109,8 @@ static bool read_tokens(const struct options *options, const char *path, struct 
 static void write_result(const struct options *options, const struct result *r, bool has_kl, struct buffer *out) {
     double loss = r->nll / (double)r->n_targets;
     if (!options_flag(options, OPT_JSON)) {
-        buffer_printf(out, "loss %.6f nats, perplexity %.4f (%zu targets, windows of %zu)\n", loss, exp(loss), r->n_targets,
-                      r->window);
+        buffer_printf(out, "loss %.6f nats, perplexity %.4f (%zu targets, windows of %zu)\n", loss, exp(loss),
+                      r->n_targets, r->window);
         if (has_kl) buffer_printf(out, "KL of fast from exact: %.6f nats a position\n", r->kl / (double)r->n_targets);
         return;
     }
@@ -140,8 +141,8 @@ static void write_result(const struct options *options, const struct result *r, 
 static bool check_tokens(const struct token_list *tokens, uint32_t vocab, struct mx_error *err) {
     for (size_t i = 0; i < tokens->count; i++)
         if (tokens->ids[i] >= vocab)
-            return error_set(err, ERROR_FORMAT, "the tokenizer gives id %u, but the model's vocabulary has %u", tokens->ids[i],
-                             vocab);
+            return error_set(err, ERROR_FORMAT, "the tokenizer gives id %u, but the model's vocabulary has %u",
+                             tokens->ids[i], vocab);
     return true;
 }
 

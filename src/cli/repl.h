@@ -12,6 +12,7 @@ struct repl {
     const struct options *options;
     struct sampling_params sampling;
     int64_t max_tokens;
+    int status; /* of the last turn that failed, for input that is piped */
     bool shows_reasoning, is_done;
     struct conversation conversation;
     struct line_input input;

@@ -8,6 +8,7 @@
 
 #include "base/log.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -65,7 +66,7 @@ static void take_turn(struct repl *r, const char *message) {
     if (ok && !conversation_add(&r->conversation, "assistant", text, answer.text.length))
         ok = error_memory(&err, "conversation");
     if (!ok) {
-        command_fail(&err);
+        r->status = command_fail(&err);
         conversation_cut(&r->conversation, before);
     }
     if (answer.is_finished && answer.reason == FINISH_CANCELLED) {
@@ -154,6 +155,11 @@ int command_run(const struct options *options) {
     if (open_repl(&r, &err)) {
         banner(&r);
         converse(&r);
+        if (!r.input.is_terminal) status = r.status;
+        if (!r.input.is_terminal && ferror(stdin)) {
+            error_set(&err, ERROR_IO, "standard input: %s", strerror(errno));
+            status = command_fail(&err);
+        }
         if (fflush(stdout) || ferror(stdout)) status = 1;
         if (session_was_interrupted()) status = 130;
     } else {

@@ -282,7 +282,7 @@ int command_synth(const struct options *options) {
     const char *config = options_text(options, OPT_CONFIG), *out = options_text(options, OPT_OUT);
     bool ok = config && out;
     if (!ok) error_set(&err, ERROR_USAGE, "synth needs --config FILE and -o DIR");
-    ok = ok &&
-         synth_write(config, options_text(options, OPT_QUANT), (uint64_t)options_integer(options, OPT_SYNTH_SEED), out, &err);
+    ok = ok && synth_write(config, options_text(options, OPT_QUANT), (uint64_t)options_integer(options, OPT_SYNTH_SEED),
+                           out, &err);
     return ok ? 0 : command_fail(&err);
 }

@@ -75,6 +75,8 @@ static bool tokenize_text(struct job *job, const char *text, size_t length, bool
 static bool run(struct job *job, const struct options *options, struct mx_error *err) {
     char folder[4096];
     const char *prompt = options_text(options, OPT_PROMPT);
+    if (!options_exclude(options, OPT_JSONL, OPT_PROMPT, err) || !options_exclude(options, OPT_JSONL, OPT_SHOW, err))
+        return false;
     if (!load_model_path(options, folder, sizeof folder, err)) return false;
     job->tokenizer = tokenizer_open(folder, err);
     if (!job->tokenizer) return false;
