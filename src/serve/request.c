@@ -3,6 +3,7 @@
 
 #include "base/memory.h"
 
+#include <stdio.h>
 #include <string.h>
 
 const char *request_string(struct exchange *x, const struct json *body, const char *name) {
@@ -20,8 +21,53 @@ const struct json *request_parse_built(struct exchange *x, struct buffer *text, 
 
 /* ---- forms that answers must have ---- */
 
+/* Whether "additionalProperties" decides alone which arguments there may be beside the properties, and is not said. */
+static bool is_open_by_default(const struct json *parameters) {
+    static const char *const others[] = {"additionalProperties",
+                                         "patternProperties",
+                                         "unevaluatedProperties",
+                                         "propertyNames",
+                                         "minProperties",
+                                         "$ref",
+                                         "$dynamicRef",
+                                         "allOf",
+                                         "anyOf",
+                                         "oneOf",
+                                         "not",
+                                         "if",
+                                         "dependentSchemas",
+                                         "dependentRequired",
+                                         "dependencies"};
+    const struct json *properties = json_get(parameters, "properties");
+    if (!json_is_object(properties) || !properties->count) return false;
+    for (size_t i = 0; i < sizeof others / sizeof *others; i++)
+        if (json_get(parameters, others[i])) return false;
+    return true;
+}
+
+/* The tool's schema as a document of its own inside the whole, so that its "#/$defs/..." are found in it. Arguments that
+ * the tool does not name are not written unless it says that it takes them: they break most callees. */
+static void write_parameters(struct json_writer *w, const struct json *parameters, uint32_t number) {
+    json_begin_object(w);
+    if (!json_get(parameters, "$id")) {
+        char id[32];
+        snprintf(id, sizeof id, "urn:tool:%u", number);
+        json_write_key(w, "$id");
+        json_write_string(w, id);
+    }
+    for (uint32_t i = 0; i < parameters->count; i++) {
+        json_write_key_n(w, parameters->members[i].key, parameters->members[i].key_length);
+        json_write_value(w, &parameters->members[i].value);
+    }
+    if (is_open_by_default(parameters)) {
+        json_write_key(w, "additionalProperties");
+        json_write_bool(w, false);
+    }
+    json_end_object(w);
+}
+
 /* A call as JSON: {"name": one of the tools, "arguments": what its schema allows}. */
-static void write_call_schema(struct json_writer *w, const struct json *function) {
+static void write_call_schema(struct json_writer *w, const struct json *function, uint32_t number) {
     const struct json *parameters = field_get(function, "parameters");
     static const char head[] = "{\"type\":\"object\",\"additionalProperties\":false,\"required\":[\"name\","
                                "\"arguments\"],\"properties\":{\"name\":{\"const\":";
@@ -30,8 +76,8 @@ static void write_call_schema(struct json_writer *w, const struct json *function
     json_append_quoted(out, json_get(function, "name")->string, json_get(function, "name")->count);
     buffer_puts(out, "},\"arguments\":");
     struct json_writer inner = {.out = out};
-    if (parameters && parameters->count)
-        json_write_value(&inner, parameters);
+    if (json_is_object(parameters) && parameters->count)
+        write_parameters(&inner, parameters, number);
     else
         buffer_puts(out, "{\"type\":\"object\"}");
     buffer_puts(out, "}}");
@@ -46,7 +92,7 @@ bool request_force_call(struct generation *g, const struct json *tools, const ch
         const struct json *function = json_get(&tools->items[i], "function");
         if (name && !json_string_is(json_get(function, "name"), name)) continue;
         if (n++) buffer_putc(&text, ',');
-        write_call_schema(&w, function);
+        write_call_schema(&w, function, i);
     }
     buffer_puts(&text, "]}");
     if (!n) {

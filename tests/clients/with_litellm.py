@@ -11,7 +11,7 @@ from with_openai import MESSAGES, TOOL  # noqa: E402
 def ask(server, dialect, **fields):
     base = {"openai": "/v1", "anthropic": "", "ollama_chat": ""}[dialect]
     return litellm.completion(model=dialect + "/" + MODEL, api_base=server.url + base, api_key=server.key, messages=MESSAGES,
-                              max_tokens=24, temperature=0, **fields)
+                              temperature=0, **{"max_tokens": 24, **fields})
 
 
 def test_three_dialects_give_one_answer_streamed_and_not(server):
@@ -24,7 +24,7 @@ def test_three_dialects_give_one_answer_streamed_and_not(server):
 
 def test_tool_calls(server):
     for dialect in ("openai", "anthropic"):
-        message = ask(server, dialect, tools=[TOOL], tool_choice="required").choices[0].message
+        message = ask(server, dialect, tools=[TOOL], tool_choice="required", max_tokens=100).choices[0].message
         assert message.tool_calls[0].function.name == "weather", dialect
 
 

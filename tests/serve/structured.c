@@ -150,6 +150,15 @@ static void test_calls(void) {
     a = ask(CHAT, HEAD TOOLS ",\"tool_choice\":\"required\"}", &status);
     const char *name = json_text(a, "choices.0.message.tool_calls.0.function.name", &arena);
     tap_ok(!strcmp(name, "weather") || !strcmp(name, "clock"), "some tool is called");
+    a = ask(CHAT,
+            HEAD
+            "\"tools\":[{\"type\":\"function\",\"function\":{\"name\":\"visit\",\"parameters\":{\"type\":\"object\","
+            "\"properties\":{\"place\":{\"$ref\":\"#/$defs/Place\"}},\"required\":[\"place\"],\"$defs\":{\"Place\":{"
+            "\"enum\":[\"Oslo\"]}}}}}],\"tool_choice\":\"required\"}",
+            &status);
+    arguments = parse(json_text(a, "choices.0.message.tool_calls.0.function.arguments", &arena));
+    tap_ok(arguments && arguments->count == 1 && json_string_is(json_get(arguments, "place"), "Oslo"),
+           "references within a tool's schema; no arguments but those that it names");
     a = ask(CHAT, HEAD TOOLS ",\"tool_choice\":\"none\"}", &status);
     tap_ok(status == 200 && !json_path(a, "choices.0.message.tool_calls"), "none is called");
     a = ask("/v1/messages",

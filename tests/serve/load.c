@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Many requests of mixed kinds from several clients at a time: right ones, broken ones, ones that are cut off anywhere. At
  * the end the server lives, nothing is busy, its memory has stopped growing, and every answer that was finished is the one
- * that the same request got alone. MLXCEL_SOAK sets the number of requests (default 600); 10,000 take minutes. */
+ * that the same request got alone. 400 requests; with MLXCEL_TEST_FULL=1 10,000, which take minutes; MLXCEL_LOAD sets another
+ * number. */
 #include "tests/support/http_client.h"
 #include "tests/support/tap.h"
 
@@ -23,6 +24,7 @@ enum { N_CLIENTS = 8, N_KINDS = 12 };
 static struct test_server server;
 static atomic_int n_left, n_right, n_wrong, n_cut;
 static char *oracles[N_KINDS];
+static struct arena kept;
 
 struct kind {
     const char *path, *body, *member; /* of the answer that is compared */
@@ -78,17 +80,21 @@ static char *ask_alone(const struct kind *kind) {
 
 static uint32_t below(uint64_t *state, uint32_t n) { return (uint32_t)(rng_next(state) >> 33) % n; }
 
-static void compare(int fd, int number, struct buffer *ahead) {
-    struct response r;
-    client_receive(fd, &r, ahead, 120000);
-    char *text = essence(&r, &kinds[number]);
+static void count(const struct response *r, int number) {
+    char *text = essence(r, &kinds[number]);
     bool right = text && !strcmp(text, oracles[number]);
     atomic_fetch_add(right ? &n_right : &n_wrong, 1);
     if (!right && atomic_load(&n_wrong) < 5)
-        tap_note("kind %d: %d '%.80s' instead of '%.80s': %.300s", number, r.status, text ? text : "(cut)",
-                 oracles[number], r.body.data ? r.body.data : "");
-    if (ahead) buffer_append(ahead, r.extra.data ? r.extra.data : "", r.extra.length);
+        tap_note("kind %d: %d '%.80s' instead of '%.80s': %.300s", number, r->status, text ? text : "(cut)",
+                 oracles[number], r->body.data ? r->body.data : "");
     free(text);
+}
+
+static void compare(int fd, int number, struct buffer *ahead) {
+    struct response r;
+    client_receive(fd, &r, ahead, 120000);
+    count(&r, number);
+    if (ahead) buffer_append(ahead, r.extra.data ? r.extra.data : "", r.extra.length);
     response_free(&r);
 }
 
@@ -141,18 +147,66 @@ static void pipeline(uint64_t *state) {
     close(fd);
 }
 
+/* Takes its answer in small bites, with pauses. */
+static void read_slowly(uint64_t *state, int number) {
+    int fd = client_connect(&server), small = 1;
+    struct response r;
+    setsockopt(fd, SOL_SOCKET, SO_RCVBUF, &small, sizeof small);
+    client_request(fd, "POST", kinds[number].path, kinds[number].body, "Connection: close\r\n");
+    struct buffer ahead = {0};
+    char bite[48];
+    for (int i = 0; i < 20; i++) {
+        ssize_t n = recv(fd, bite, sizeof bite, 0);
+        if (n <= 0) break;
+        buffer_append(&ahead, bite, (size_t)n);
+        poll(NULL, 0, (int)below(state, 8));
+    }
+    client_receive(fd, &r, &ahead, 120000);
+    count(&r, number);
+    response_free(&r);
+    buffer_free(&ahead);
+    close(fd);
+}
+
+/* A body over the limit, with a length or in chunks, of which a part is sent. */
+static void send_too_much(uint64_t *state) {
+    static char blanks[1 << 16];
+    struct response r;
+    int fd = client_connect(&server);
+    bool is_chunked = below(state, 2);
+    client_puts(fd, is_chunked ? "POST /completion HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n"
+                               : "POST /completion HTTP/1.1\r\nHost: x\r\nContent-Length: 3000000\r\n\r\n");
+    bool goes_on = true;
+    for (int i = 0; goes_on && i < 40; i++) {
+        if (is_chunked) goes_on = client_puts(fd, "10000\r\n");
+        goes_on = goes_on && client_send(fd, blanks, sizeof blanks);
+        if (is_chunked) goes_on = goes_on && client_puts(fd, "\r\n");
+    }
+    client_receive(fd, &r, NULL, 60000);
+    if (r.status && r.status != 413) {
+        atomic_fetch_add(&n_wrong, 1);
+        tap_note("too large a body: %d", r.status);
+    }
+    response_free(&r);
+    close(fd);
+}
+
 static void *run_client(void *context) {
     uint64_t state = *(const uint64_t *)context;
     int fd = -1;
     while (atomic_fetch_sub(&n_left, 1) > 0) {
         int number = (int)below(&state, N_KINDS);
-        uint32_t what = below(&state, 10);
-        if (what < 3)
+        uint32_t what = below(&state, 20);
+        if (what < 6)
             cut_off(&state, number);
-        else if (what == 3)
+        else if (what < 8)
             send_rubbish(&state);
-        else if (what == 4)
+        else if (what < 10)
             pipeline(&state);
+        else if (what == 10)
+            read_slowly(&state, number);
+        else if (what == 11)
+            send_too_much(&state);
         else {
             if (fd < 0) fd = client_connect(&server);
             client_request(fd, "POST", kinds[number].path, kinds[number].body, "");
@@ -205,12 +259,32 @@ static int n_busy(void) {
     return n;
 }
 
+/* A number of GET /metrics; -1 when it is not there. */
+static double metric(const char *name) {
+    struct response r;
+    double value = -1;
+    http_ask(&server, "GET", "/metrics", NULL, &r);
+    char *line = arena_printf(&kept, "\n%s ", name), *at = r.body.data && line ? strstr(r.body.data, line) : NULL;
+    if (at) value = strtod(at + strlen(line), NULL);
+    response_free(&r);
+    return value;
+}
+
+static int status_of_health(void) {
+    struct response r;
+    http_ask(&server, "GET", "/health", NULL, &r);
+    int status = r.status;
+    response_free(&r);
+    return status;
+}
+
 int main(void) {
-    const char *wanted = getenv("MLXCEL_SOAK");
-    int n = wanted ? atoi(wanted) : 600;
+    const char *wanted = getenv("MLXCEL_LOAD"), *full = getenv("MLXCEL_TEST_FULL");
+    int n = wanted ? atoi(wanted) : full && *full == '1' ? 10000 : 400;
     signal(SIGPIPE, SIG_IGN);
     if (!server_start(&server, NULL,
-                      (const char *const[]){"--log-disable", "--parallel", "6", "--max-queue-depth", "1000", NULL}))
+                      (const char *const[]){"--log-disable", "--metrics", "--parallel", "6", "--max-queue-depth",
+                                            "1000", "--max-body-size", "1", NULL}))
         return 1;
     for (int i = 0; i < N_KINDS; i++) {
         oracles[i] = ask_alone(&kinds[i]);
@@ -222,11 +296,15 @@ int main(void) {
     long end = memory_kib();
     uint64_t start = clock_now_ns();
     while (n_busy() > 0 && clock_seconds_since(start) < 5) poll(NULL, 0, 10);
-    tap_ok(n_busy() == 0, "nothing is busy");
+    tap_ok(n_busy() == 0, "no slot is busy");
+    tap_ok(metric("llamacpp:requests_processing") == 0 && metric("llamacpp:requests_deferred") == 0,
+           "nothing runs or waits, say the metrics");
+    tap_ok(status_of_health() == 200, "the server is healthy");
     tap_ok(n_wrong == 0 && n_right > n / 3, "%d answers are those of each alone, %d are not; %d requests were cut off",
            n_right, n_wrong, n_cut);
     tap_ok(end < half + half / 5 + 4096, "memory: %ld KiB at half time, %ld KiB at the end", half, end);
     tap_ok(server_stop(&server, 10000) == 0, "the server ends well");
     for (int i = 0; i < N_KINDS; i++) free(oracles[i]);
+    arena_free(&kept);
     return tap_done();
 }
