@@ -24,6 +24,7 @@ struct registry_entry {
 struct registry {
     const struct server_options *options;
     struct metrics *metrics;
+    struct step_hook after_step;
     pthread_mutex_t lock;
     pthread_cond_t changed;
     struct registry_entry *entries; /* the array does not grow after registry_open */
@@ -32,7 +33,7 @@ struct registry {
 
 /* Finds the models; loads the first one. */
 bool registry_open(struct registry *registry, const struct server_options *options, struct metrics *metrics,
-                   struct mx_error *err);
+                   struct step_hook after_step, struct mx_error *err);
 void registry_close(struct registry *registry);
 
 /* The model of that name (NULL or empty: the first), loaded, which stays so until registry_release. NULL with the problem

@@ -28,6 +28,7 @@ static void *run(void *context) {
         uint64_t now = clock_now_ns();
         atomic_store(&s->step_since_ns, now);
         bool has_more = engine_step(s->engine);
+        if (s->after_step.call) s->after_step.call(s->after_step.context);
         atomic_store(&s->step_since_ns, 0);
         publish(s, has_more ? now : 0);
         if (!has_more) engine_wait(s->engine, 1000);
@@ -150,8 +151,8 @@ static void describe(struct served *s) {
     }
 }
 
-struct served *served_open(const struct server_options *options, struct metrics *metrics, const char *path,
-                           const char *id, struct mx_error *err) {
+struct served *served_open(const struct server_options *options, struct metrics *metrics, struct step_hook after_step,
+                           const char *path, const char *id, struct mx_error *err) {
     static const char breakers[] = "[\"\\n\",\":\",\"\\\"\",\"*\"]";
     uint64_t start = clock_now_ns();
     struct served *s = calloc(1, sizeof *s);
@@ -161,6 +162,7 @@ struct served *served_open(const struct server_options *options, struct metrics 
     }
     s->options = options;
     s->metrics = metrics;
+    s->after_step = after_step;
     s->created_unix = (int64_t)time(NULL);
     pthread_mutex_init(&s->lock, NULL);
     pthread_mutex_init(&s->trie_lock, NULL);

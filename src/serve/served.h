@@ -14,10 +14,17 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
+/* Called by the engine's thread after each step. */
+struct step_hook {
+    void (*call)(void *context);
+    void *context;
+};
+
 struct served {
     char *id, *path;
     const struct server_options *options;
     struct metrics *metrics;
+    struct step_hook after_step;
     struct tokenizer *tokenizer;
     struct chat_template *chat;
     const char *template_name; /* of several; NULL = chosen by the request */
@@ -59,8 +66,8 @@ struct served {
 };
 
 /* Loads and starts. NULL with the error set. */
-struct served *served_open(const struct server_options *options, struct metrics *metrics, const char *path,
-                           const char *id, struct mx_error *err);
+struct served *served_open(const struct server_options *options, struct metrics *metrics, struct step_hook after_step,
+                           const char *path, const char *id, struct mx_error *err);
 /* Cancels what runs, stops the thread, frees. */
 void served_close(struct served *served);
 

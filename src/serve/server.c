@@ -57,17 +57,40 @@ void server_options_init(struct server_options *o) {
 
 /* ---- answers ---- */
 
-void server_push_ready(struct server *s, struct exchange *x) {
+static void wake(struct server *s) {
     uint64_t one = 1;
-    exchange_hold(x);
-    pthread_mutex_lock(&s->ready_lock);
-    bool was_empty = !s->ready;
-    x->next_ready = s->ready;
-    s->ready = x;
-    pthread_mutex_unlock(&s->ready_lock);
-    if (!was_empty) return;
     ssize_t ignored = write(s->wake_fd, &one, sizeof one);
     (void)ignored;
+}
+
+/* Whether this is the thread of the engine that answers: it is in a step then, whose end wakes the I/O thread for all its
+ * answers at once. */
+static bool comes_with_step(struct exchange *x) {
+    pthread_mutex_lock(&x->lock);
+    struct generation *g = x->generation;
+    pthread_mutex_unlock(&x->lock);
+    return g && pthread_equal(pthread_self(), g->served->thread);
+}
+
+void server_push_ready(struct server *s, struct exchange *x) {
+    bool waits = comes_with_step(x);
+    exchange_hold(x);
+    pthread_mutex_lock(&s->ready_lock);
+    x->next_ready = s->ready;
+    s->ready = x;
+    bool wakes = !waits && !s->is_signalled;
+    s->is_signalled |= wakes;
+    pthread_mutex_unlock(&s->ready_lock);
+    if (wakes) wake(s);
+}
+
+static void after_step(void *context) {
+    struct server *s = context;
+    pthread_mutex_lock(&s->ready_lock);
+    bool wakes = s->ready && !s->is_signalled;
+    s->is_signalled |= wakes;
+    pthread_mutex_unlock(&s->ready_lock);
+    if (wakes) wake(s);
 }
 
 /* Answered, or given up: out of the books. */
@@ -107,6 +130,7 @@ static void on_wake(evutil_socket_t fd, short what, void *context) {
     pthread_mutex_lock(&s->ready_lock);
     struct exchange *list = s->ready, *turned = NULL;
     s->ready = NULL;
+    s->is_signalled = false;
     pthread_mutex_unlock(&s->ready_lock);
     while (list) { /* oldest first */
         struct exchange *next = list->next_ready;
@@ -356,7 +380,7 @@ int server_run(const struct server_options *options, struct mx_error *err) {
                           options->cors_origins, err) &&
               open_tls(s, err) && open_loop(s, err) &&
               responses_store_open(&s->responses, options->store_path, options->max_stored, err) &&
-              registry_open(&s->registry, options, &s->metrics, err) &&
+              registry_open(&s->registry, options, &s->metrics, (struct step_hook){after_step, s}, err) &&
               workers_start(&s->workers, options->n_workers, err) && start_listening(s, err);
     if (ok) {
         print_settings(s);

@@ -47,6 +47,7 @@ struct server {
     int wake_fd;
     pthread_mutex_t ready_lock;
     struct exchange *ready;
+    bool is_signalled; /* wake_fd was written and not read yet */
     atomic_uint n_generations;
     atomic_size_t body_bytes;
     atomic_bool is_stopping; /* draining, as other threads see it */
