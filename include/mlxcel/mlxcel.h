@@ -45,10 +45,10 @@ struct mlxcel_error {
 /* ---- models ---- */
 
 struct mlxcel_model_options {
-    int threads;                /* 0: one for each processor */
-    bool exact;                 /* weights and activations in f32 instead of the fast arithmetic of the weights' format */
-    uint32_t max_sequences;     /* answered at the same time; 0: 1 */
-    uint32_t max_tokens;        /* of the longest sequence, prompt and answer; 0: the model's context */
+    int threads;            /* 0: one for each processor */
+    bool exact;             /* weights and activations in f32 instead of the fast arithmetic of the weights' format */
+    uint32_t max_sequences; /* answered at the same time; 0: 1 */
+    uint32_t max_tokens;    /* of the longest sequence, prompt and answer; 0: the model's context */
     uint32_t prefix_cache_tokens; /* how much of earlier prompts is kept for later ones; 0: nothing */
 };
 
@@ -83,10 +83,10 @@ struct mlxcel_event {
     uint64_t request;
     const char *text; /* UTF-8 that can be shown now, whole characters; not NUL-terminated; may be empty */
     size_t length;
-    uint32_t token;   /* the token it came with; UINT32_MAX with the last event */
-    bool is_last;     /* nothing more comes for this request */
-    enum mlxcel_finish finish;    /* of the last event */
-    const char *error_message;    /* with MLXCEL_FINISH_ERROR */
+    uint32_t token;                         /* the token it came with; UINT32_MAX with the last event */
+    bool is_last;                           /* nothing more comes for this request */
+    enum mlxcel_finish finish;              /* of the last event */
+    const char *error_message;              /* with MLXCEL_FINISH_ERROR */
     size_t n_prompt, n_cached, n_generated; /* tokens so far */
 };
 
@@ -106,7 +106,7 @@ struct mlxcel_request {
     double temperature; /* 0: the most probable token */
     int32_t top_k;      /* 0: off */
     double top_p, min_p, repetition_penalty, presence_penalty, frequency_penalty;
-    int64_t seed;       /* -1: from the system */
+    int64_t seed; /* -1: from the system */
     bool ignore_eos;
     const char *const *stop; /* texts that end the answer; they are not given out */
     size_t n_stop;

@@ -70,8 +70,8 @@ struct mlxcel_model *mlxcel_open(const char *folder, const struct mlxcel_model_o
                                .n_cache_pages = o.prefix_cache_tokens / PAGE_CELLS,
                                .n_snapshots = o.prefix_cache_tokens ? 8 : 0};
     struct engine_options eo = {.cache_pages = o.prefix_cache_tokens / PAGE_CELLS};
-    bool ok = (m->tokenizer = tokenizer_open(folder, &err)) != NULL && (m->chat = chat_template_open(folder, &err)) != NULL &&
-              model_open(&m->model, folder, &mo, &err);
+    bool ok = (m->tokenizer = tokenizer_open(folder, &err)) != NULL &&
+              (m->chat = chat_template_open(folder, &err)) != NULL && model_open(&m->model, folder, &mo, &err);
     if (ok) {
         eo.n_tokens = (uint32_t)tokenizer_vocab_size(m->tokenizer);
         ok = (m->engine = engine_create(&m->model, &eo, &err)) != NULL;
@@ -113,7 +113,8 @@ uint32_t *mlxcel_tokenize(const struct mlxcel_model *m, const char *text, bool s
     return ids;
 }
 
-char *mlxcel_detokenize(const struct mlxcel_model *m, const uint32_t *tokens, size_t n_tokens, struct mlxcel_error *error) {
+char *mlxcel_detokenize(const struct mlxcel_model *m, const uint32_t *tokens, size_t n_tokens,
+                        struct mlxcel_error *error) {
     struct buffer text = {0};
     struct mx_error err = {0};
     char *result = tokenizer_decode(m->tokenizer, tokens, n_tokens, true, &text, &err) ? buffer_take(&text) : NULL;
@@ -237,7 +238,8 @@ static struct grammar *grammar_of(const struct mlxcel_request *r, struct mx_erro
     if (text && r->form == MLXCEL_FORM_JSON_SCHEMA) return grammar_from_schema(text, strlen(text), SCHEMA_FORMATS, err);
     if (text && r->form == MLXCEL_FORM_GBNF) return grammar_from_gbnf(text, strlen(text), err);
     if (text && r->form == MLXCEL_FORM_REGEX) return grammar_from_regex(text, strlen(text), err);
-    error_set(err, ERROR_USAGE, text ? "form is %d, which is none of MLXCEL_FORM_..." : "form %d needs a form_text", (int)r->form);
+    error_set(err, ERROR_USAGE, text ? "form is %d, which is none of MLXCEL_FORM_..." : "form %d needs a form_text",
+              (int)r->form);
     return NULL;
 }
 
@@ -259,8 +261,11 @@ void mlxcel_request_init(struct mlxcel_request *r) {
 
 static uint64_t submit(struct mlxcel_model *m, const struct mlxcel_request *r, const uint32_t *prompt, size_t n_prompt,
                        bool *is_done, struct mx_error *err) {
-    struct engine_request e = {.prompt = prompt, .n_prompt = n_prompt, .max_tokens = r->max_tokens,
-                               .sampling = sampling_defaults(), .on_event = on_engine_event};
+    struct engine_request e = {.prompt = prompt,
+                               .n_prompt = n_prompt,
+                               .max_tokens = r->max_tokens,
+                               .sampling = sampling_defaults(),
+                               .on_event = on_engine_event};
     e.sampling.temperature = r->temperature;
     e.sampling.top_k = r->top_k;
     e.sampling.top_p = r->top_p;

@@ -24,8 +24,8 @@ struct shared_request {
     struct engine_request request; /* prompt and stop ids are own copies */
     uint64_t id;
     atomic_bool is_cancelled;
-    uint32_t n_left;                     /* choices that have not finished */
-    struct shared_request *prev, *next;  /* in engine.live */
+    uint32_t n_left;                    /* choices that have not finished */
+    struct shared_request *prev, *next; /* in engine.live */
 };
 
 /* One choice of one request. */
@@ -40,12 +40,12 @@ struct choice {
     uint32_t *tokens; /* [room] prompt, then answer */
     size_t n_tokens, n_prompt, room;
     bool is_in_step;
-    uint32_t n_rows, output; /* in the running step */
-    bool wants_token;        /* the step computes its last row's logits */
-    float *pooled;           /* [hidden_size] sum of hidden states so far, where they are pooled */
-    size_t n_cached;         /* tokens of the prompt that the prefix cache had */
+    uint32_t n_rows, output;     /* in the running step */
+    bool wants_token;            /* the step computes its last row's logits */
+    float *pooled;               /* [hidden_size] sum of hidden states so far, where they are pooled */
+    size_t n_cached;             /* tokens of the prompt that the prefix cache had */
     struct diffusion *diffusion; /* of models that denoise blocks, once the prompt is read */
-    uint32_t snapshot_at;    /* cells of the snapshot taken last while decoding; 0 = none */
+    uint32_t snapshot_at;        /* cells of the snapshot taken last while decoding; 0 = none */
 };
 
 struct engine {

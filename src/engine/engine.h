@@ -71,7 +71,7 @@ struct engine_request {
     struct token_mask mask;              /* zeroed = none */
     int priority;                        /* higher ones first */
     enum pooling pooling;
-    bool keeps;                          /* its cells stay until the next such request, which goes on from them */
+    bool keeps; /* its cells stay until the next such request, which goes on from them */
     enum verdict (*on_event)(void *context, const struct engine_event *event);
     void *context;
 };
@@ -86,10 +86,10 @@ struct diffusion_options {
 };
 
 struct engine_options {
-    uint32_t n_tokens;         /* ids of the tokenizer; higher logits are padding. 0 = all */
-    size_t cache_pages;        /* pages of 64 tokens that the prefix cache keeps at most; 0 = no cache */
+    uint32_t n_tokens;  /* ids of the tokenizer; higher logits are padding. 0 = all */
+    size_t cache_pages; /* pages of 64 tokens that the prefix cache keeps at most; 0 = no cache */
     struct diffusion_options diffusion;
-    uint64_t step_ns;          /* wanted duration of a step while sequences decode; 0 = prompts are never held back */
+    uint64_t step_ns; /* wanted duration of a step while sequences decode; 0 = prompts are never held back */
 };
 
 struct engine_stats {

@@ -17,8 +17,8 @@ struct model_options {
     uint32_t max_sequences;    /* held at the same time; 0 = 1 */
     uint32_t max_cells;        /* longest sequence; 0 = the model's context length */
     uint32_t n_snapshots;      /* snapshot slots for recurrent state, and page references of windows */
-    uint32_t n_cache_pages;    /* pages of each group without windows beside those of max_sequences, for a prefix cache */
-    uint64_t cache_bytes;      /* budget for pages and state; 0 = what max_sequences of max_cells need */
+    uint32_t n_cache_pages; /* pages of each group without windows beside those of max_sequences, for a prefix cache */
+    uint64_t cache_bytes;   /* budget for pages and state; 0 = what max_sequences of max_cells need */
 };
 
 /* How blocks are denoised (models with graph.diffusion): generation_config.json, else the usual values. */
@@ -44,7 +44,7 @@ struct model {
     struct store store;
     struct model_options options; /* with defaults filled in */
     struct denoising denoising;
-    uint32_t *stop_ids;           /* end-of-sequence ids of generation_config.json and config.json */
+    uint32_t *stop_ids; /* end-of-sequence ids of generation_config.json and config.json */
     size_t n_stop_ids;
     bool is_open;
 };

@@ -69,8 +69,10 @@ bool prefix_cache_evict(struct prefix_cache *cache, bool only_snapshot) {
         if (fits && (!oldest || n->used < oldest->used)) oldest = n;
     }
     if (!oldest) return false;
-    if (only_snapshot) drop_snapshot(cache, oldest);
-    else drop_leaf(cache, oldest);
+    if (only_snapshot)
+        drop_snapshot(cache, oldest);
+    else
+        drop_leaf(cache, oldest);
     return true;
 }
 
@@ -84,13 +86,15 @@ bool prefix_cache_init(struct prefix_cache *cache, struct model *model, size_t m
     cache->needs_snapshots = !sequence_is_random_access(model);
     for (size_t i = 0; i < model->graph.n_ropes; i++) {
         const struct rope *rope = &model->graph.ropes[i];
-        if (rope->kind != ROPE_PLAIN && rope->original_length < cache->rope_limit) cache->rope_limit = rope->original_length;
+        if (rope->kind != ROPE_PLAIN && rope->original_length < cache->rope_limit)
+            cache->rope_limit = rope->original_length;
     }
     if (!max_nodes) return true;
     cache->root = new_node(cache, NULL, NULL);
     cache->found = array_calloc(n_groups, sizeof *cache->found);
     bool ok = cache->root && cache->found;
-    for (size_t g = 0; g < n_groups && ok; g++) ok = (cache->found[g] = array_alloc(most, sizeof **cache->found)) != NULL;
+    for (size_t g = 0; g < n_groups && ok; g++)
+        ok = (cache->found[g] = array_alloc(most, sizeof **cache->found)) != NULL;
     if (ok) return true;
     prefix_cache_free(cache);
     return error_memory(err, "prefix cache");
@@ -155,11 +159,13 @@ void prefix_cache_insert(struct prefix_cache *cache, const uint32_t *tokens, siz
         }
         node->used = ++cache->clock;
     }
-    if (snapshot && cache->needs_snapshots && node != cache->root && n_cells == s->n_cells) attach_snapshot(cache, node, s);
+    if (snapshot && cache->needs_snapshots && node != cache->root && n_cells == s->n_cells)
+        attach_snapshot(cache, node, s);
 }
 
 void prefix_cache_forget_snapshot(struct prefix_cache *cache, const uint32_t *tokens, uint32_t n_cells) {
     struct prefix_node *node = cache->root;
-    for (uint32_t p = 0; node && p < n_cells / PAGE_CELLS; p++) node = find_child(node, tokens + (size_t)p * PAGE_CELLS);
+    for (uint32_t p = 0; node && p < n_cells / PAGE_CELLS; p++)
+        node = find_child(node, tokens + (size_t)p * PAGE_CELLS);
     if (node) drop_snapshot(cache, node);
 }

@@ -58,7 +58,8 @@ bool sequence_drop_snapshot(struct sequence *sequence);
 
 /* Fills an empty sequence with cells that are elsewhere too: n_pages full pages of each group without windows (pages[g][p];
  * references are added) and, for models that need one, a snapshot at n_pages * 64 cells. False when no slot is free. */
-bool sequence_adopt(struct sequence *sequence, uint32_t *const *pages, uint32_t n_pages, const struct snapshot *snapshot);
+bool sequence_adopt(struct sequence *sequence, uint32_t *const *pages, uint32_t n_pages,
+                    const struct snapshot *snapshot);
 
 /* Gives everything back; n_cells becomes 0. */
 void sequence_clear(struct sequence *sequence);

@@ -18,7 +18,7 @@ struct text_stream {
     struct detokenizer *detokenizer;
     const struct tokenizer *tokenizer;
     const struct reply_format *format; /* its markers stay in the text, other special tokens do not */
-    const struct stop_string *stops; /* borrowed */
+    const struct stop_string *stops;   /* borrowed */
     size_t n_stops;
     struct buffer pending; /* detokenised, not given out yet */
     struct buffer out;     /* what the last call gave out */

@@ -54,13 +54,25 @@ static void check_greedy(const char *name, const char *folder, const struct json
         const struct json *e = &expected->items[i], *ids = json_get(e, "ids");
         char count[16], *prompt = json_string_copy(&arena, json_get(e, "prompt"));
         snprintf(count, sizeof count, "%u", ids->count);
-        const char *argv[] = {program_path("mlxcel"), "logits", "-m", folder, "--precision", "exact", "--json", "--greedy",
-                              count, "--ids", ids_text(json_get(e, "prompt_ids")), NULL};
+        const char *argv[] = {program_path("mlxcel"),
+                              "logits",
+                              "-m",
+                              folder,
+                              "--precision",
+                              "exact",
+                              "--json",
+                              "--greedy",
+                              count,
+                              "--ids",
+                              ids_text(json_get(e, "prompt_ids")),
+                              NULL};
         const struct json *found = run_json(argv);
-        tap_ok(same_ids(ids, json_get(e, "gap"), json_get(found, "greedy_ids")), "%s: greedy ids for '%s'", name, prompt);
+        tap_ok(same_ids(ids, json_get(e, "gap"), json_get(found, "greedy_ids")), "%s: greedy ids for '%s'", name,
+               prompt);
         struct process p;
-        const char *generate[] = {program_path("mlxcel"), "generate", "-m", folder, "--precision", "exact", "-n", count,
-                                  "--no-chat-template", "--ignore-eos", "-p", prompt, NULL};
+        const char *generate[] = {
+            program_path("mlxcel"), "generate",     "-m", folder, "--precision", "exact", "-n", count,
+            "--no-chat-template",   "--ignore-eos", "-p", prompt, NULL};
         bool ok = process_run(&p, generate, 300000) && p.status == 0;
         const struct json *text = json_get(e, "text");
         bool same = ok && p.out.length == text->count + 1u && !memcmp(p.out.data, text->string, text->count);
@@ -85,9 +97,20 @@ static void check_chat(const char *name, const char *folder, const struct json *
 /* Four significant digits of each of the first windows' sums. */
 static void check_loss(const char *name, const char *folder, const struct json *heldout) {
     const struct json *sums = json_get(heldout, "first_windows_sum_nats");
-    const char *argv[] = {program_path("mlxcel"), "perplexity", "-m", folder, "--file",
-                          SOURCE_DIR "/tests/data/heldout-start.txt", "--tokens", "2049", "--window", "512", "--precision",
-                          "exact", "--json", NULL};
+    const char *argv[] = {program_path("mlxcel"),
+                          "perplexity",
+                          "-m",
+                          folder,
+                          "--file",
+                          SOURCE_DIR "/tests/data/heldout-start.txt",
+                          "--tokens",
+                          "2049",
+                          "--window",
+                          "512",
+                          "--precision",
+                          "exact",
+                          "--json",
+                          NULL};
     const struct json *found = json_get(run_json(argv), "window_sums_nats");
     bool ok = json_is_array(found) && found->count == sums->count;
     for (uint32_t i = 0; ok && i < sums->count; i++)
@@ -97,8 +120,17 @@ static void check_loss(const char *name, const char *folder, const struct json *
 
 /* Precision fast stays close to exact. */
 static void check_fast(const char *name, const char *folder) {
-    const char *argv[] = {program_path("mlxcel"), "perplexity", "-m", folder, "--file",
-                          SOURCE_DIR "/tests/data/heldout-start.txt", "--tokens", "1025", "--kl", "--json", NULL};
+    const char *argv[] = {program_path("mlxcel"),
+                          "perplexity",
+                          "-m",
+                          folder,
+                          "--file",
+                          SOURCE_DIR "/tests/data/heldout-start.txt",
+                          "--tokens",
+                          "1025",
+                          "--kl",
+                          "--json",
+                          NULL};
     const struct json *found = run_json(argv);
     double kl = json_number(json_get(found, "kl"), 1);
     tap_ok(kl >= 0 && kl < 0.01, "%s: KL of fast from exact is below 0.01 nats (%.6f)", name, kl);
@@ -125,7 +157,8 @@ int main(void) {
     if (shared)
         check_model("novels-24m-bf16", arena_printf(&arena, "%s/models/novels-24m-bf16", shared),
                     json_get(models, "novels-24m-bf16"));
-    else tap_skip("novels-24m-bf16", SHARED_ABSENT);
+    else
+        tap_skip("novels-24m-bf16", SHARED_ABSENT);
     free(text);
     arena_free(&arena);
     return tap_done();

@@ -200,7 +200,8 @@ static void test_cancel(const struct job *alone, const char *name) {
         engine_cancel(s.engine, 999999);     /* nobody */
         run_to_end(s.engine);
     }
-    ok = ok && jobs[1].reason[0] == FINISH_CANCELLED && jobs[5].reason[0] == FINISH_CANCELLED && jobs[5].n_answer[0] == 0;
+    ok = ok && jobs[1].reason[0] == FINISH_CANCELLED && jobs[5].reason[0] == FINISH_CANCELLED &&
+         jobs[5].n_answer[0] == 0;
     for (int i = 0; i < N_REQUESTS && ok; i++)
         if (i != 1 && i != 5) ok = same_answer(&jobs[i], 0, &alone[i], 0);
     tap_ok(ok && is_all_free(&s), "%s: cancelled requests end, the others do not notice, nothing is kept", name);
@@ -237,13 +238,16 @@ static void test_wrong_requests(const char *name) {
     struct engine_request r = {.prompt = ids, .n_prompt = 0, .max_tokens = 1, .sampling = sampling_defaults()};
     tap_ok(ok && !engine_submit(s.engine, &r, &id, &err) && strstr(err.message, "empty"), "%s: an empty prompt", name);
     r.n_prompt = MAX_PROMPT + MAX_ANSWER + 1;
-    tap_ok(ok && !engine_submit(s.engine, &r, &id, &err) && strstr(err.message, "241 tokens"), "%s: a long prompt", name);
+    tap_ok(ok && !engine_submit(s.engine, &r, &id, &err) && strstr(err.message, "241 tokens"), "%s: a long prompt",
+           name);
     r.n_prompt = 1;
     ids[0] = 100000;
-    tap_ok(ok && !engine_submit(s.engine, &r, &id, &err) && strstr(err.message, "token 100000"), "%s: an unknown id", name);
+    tap_ok(ok && !engine_submit(s.engine, &r, &id, &err) && strstr(err.message, "token 100000"), "%s: an unknown id",
+           name);
     ids[0] = 1;
     r.sampling.temperature = -1;
-    tap_ok(ok && !engine_submit(s.engine, &r, &id, &err) && strstr(err.message, "temperature"), "%s: wrong sampling", name);
+    tap_ok(ok && !engine_submit(s.engine, &r, &id, &err) && strstr(err.message, "temperature"), "%s: wrong sampling",
+           name);
     tap_ok(ok && !engine_step(s.engine) && is_all_free(&s), "%s: refused requests leave nothing", name);
     close_setup(&s);
 }
@@ -261,8 +265,9 @@ static void run_model(const char *name) {
     ok = run_together(other, 2, 0, 64, 2, &stats);
     bool has_hits = true, length_matters = !strcmp(name, "llama-dynamic-bf16"); /* such prompts are not kept */
     for (int i = 2; i < N_REQUESTS && !length_matters; i++) has_hits = has_hits && other[i].n_cached >= 64;
-    tap_ok(ok && same_answers(alone, other) && has_hits, "%s: a prefix from the cache changes nothing (%llu of %llu tokens)",
-           name, (unsigned long long)stats.n_cached_tokens, (unsigned long long)stats.n_prompt_tokens);
+    tap_ok(ok && same_answers(alone, other) && has_hits,
+           "%s: a prefix from the cache changes nothing (%llu of %llu tokens)", name,
+           (unsigned long long)stats.n_cached_tokens, (unsigned long long)stats.n_prompt_tokens);
     test_choices(alone, name);
     test_cancel(alone, name);
     test_ends(alone, name);
@@ -270,15 +275,17 @@ static void run_model(const char *name) {
 }
 
 int main(void) {
-    static const char *const cases[] = {"llama-q4", "gemma3-text-q4", "qwen3_next-q4", "mamba2-q4", "llama-dynamic-bf16",
-                                        "kimi_linear-q4", "gemma4-e2b-q4", "rwkv7-q4", "recurrent_gemma-q4"};
+    static const char *const cases[] = {"llama-q4",      "gemma3-text-q4",     "qwen3_next-q4",
+                                        "mamba2-q4",     "llama-dynamic-bf16", "kimi_linear-q4",
+                                        "gemma4-e2b-q4", "rwkv7-q4",           "recurrent_gemma-q4"};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         char source[4096];
         struct mx_error err = {0};
         snprintf(source, sizeof source, "%s/tests/golden/cases/%s", SOURCE_DIR, cases[i]);
         if (folder_make_temporary(folder, sizeof folder) && weights_generate(source, "config.json", folder, &err))
             run_model(cases[i]);
-        else tap_ok(false, "%s: %s", cases[i], err.message);
+        else
+            tap_ok(false, "%s: %s", cases[i], err.message);
         folder_remove(folder);
     }
     return tap_done();

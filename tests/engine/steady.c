@@ -66,8 +66,12 @@ static enum verdict on_event(void *context, const struct engine_event *event) {
 /* Heap calls in N_STEPS decode steps of three sequences; -1 when something failed. */
 static long heap_calls(const char *folder, enum precision precision, struct mx_error *err) {
     struct model model;
-    struct model_options m = {.precision = precision, .tier = -1, .n_threads = 2, .max_sequences = N_SEQUENCES,
-                              .max_cells = 256, .max_rows = 64};
+    struct model_options m = {.precision = precision,
+                              .tier = -1,
+                              .n_threads = 2,
+                              .max_sequences = N_SEQUENCES,
+                              .max_cells = 256,
+                              .max_rows = 64};
     struct engine_options e = {0};
     unsigned n_finished = 0;
     long result = -1;
@@ -77,8 +81,12 @@ static long heap_calls(const char *folder, enum precision precision, struct mx_e
     for (int i = 0; i < N_SEQUENCES && ok; i++) {
         uint32_t prompt[] = {1, 2, 3, 4, 5, (uint32_t)i};
         uint64_t id;
-        struct engine_request r = {.prompt = prompt, .n_prompt = 6, .max_tokens = N_WARM + N_STEPS + 20,
-                                   .sampling = sampling_defaults(), .on_event = on_event, .context = &n_finished};
+        struct engine_request r = {.prompt = prompt,
+                                   .n_prompt = 6,
+                                   .max_tokens = N_WARM + N_STEPS + 20,
+                                   .sampling = sampling_defaults(),
+                                   .on_event = on_event,
+                                   .context = &n_finished};
         r.sampling.ignore_eos = true;
         r.sampling.temperature = i ? 0.8 : 0;
         r.sampling.repetition_penalty = 1.1;
@@ -98,9 +106,10 @@ static long heap_calls(const char *folder, enum precision precision, struct mx_e
 }
 
 int main(void) {
-    static const char *const cases[] = {"llama-q4",  "llama-bf16",  "llama-mxfp8",   "gemma3-text-q4", "mixtral-q4",
-                                        "mamba2-q4", "qwen3-q4", "qwen3_next-q4", "hf-llama-fp8-tied",
-                                        "kimi_linear-q4", "gemma3n-q4", "rwkv7-q4", "recurrent_gemma-q4", "jamba-q4"};
+    static const char *const cases[] = {"llama-q4",           "llama-bf16",     "llama-mxfp8", "gemma3-text-q4",
+                                        "mixtral-q4",         "mamba2-q4",      "qwen3-q4",    "qwen3_next-q4",
+                                        "hf-llama-fp8-tied",  "kimi_linear-q4", "gemma3n-q4",  "rwkv7-q4",
+                                        "recurrent_gemma-q4", "jamba-q4"};
     if (IS_SANITIZED) {
         tap_skip("decode steps allocate nothing", "the sanitizer has the allocator");
         return tap_done();

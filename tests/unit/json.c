@@ -17,7 +17,8 @@ static void values_are_read(void **state) {
     struct arena arena = {0};
     struct mx_error err;
     const struct json *v =
-        parse(&arena, " {\"a\": [1, -2.5, 1e3, true, false, null], \"b\": {\"c\": \"x\\ny\\u00e9\\ud83d\\ude00\"}} ", 0, &err);
+        parse(&arena, " {\"a\": [1, -2.5, 1e3, true, false, null], \"b\": {\"c\": \"x\\ny\\u00e9\\ud83d\\ude00\"}} ", 0,
+              &err);
     assert_non_null(v);
     const struct json *a = json_get(v, "a");
     assert_int_equal(a->count, 6);
@@ -36,10 +37,15 @@ static void numbers_are_exact(void **state) {
     static const struct {
         const char *text;
         double value;
-    } cases[] = {{"0.1", 0.1}, {"123456789012345678901234567890", 123456789012345678901234567890.0},
-                 {"1e-400", 0.0}, {"2.2250738585072011e-308", 2.2250738585072011e-308},
-                 {"9007199254740993", 9007199254740993.0}, {"-0", -0.0}, {"1.7976931348623157e308", 1.7976931348623157e308},
-                 {"0.000000000000000000000000000000000000001", 1e-39}, {"9223372036854775808", 9223372036854775808.0}};
+    } cases[] = {{"0.1", 0.1},
+                 {"123456789012345678901234567890", 123456789012345678901234567890.0},
+                 {"1e-400", 0.0},
+                 {"2.2250738585072011e-308", 2.2250738585072011e-308},
+                 {"9007199254740993", 9007199254740993.0},
+                 {"-0", -0.0},
+                 {"1.7976931348623157e308", 1.7976931348623157e308},
+                 {"0.000000000000000000000000000000000000001", 1e-39},
+                 {"9223372036854775808", 9223372036854775808.0}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         struct arena arena = {0};
         const struct json *v = parse(&arena, cases[i].text, 0, NULL);
@@ -146,9 +152,13 @@ static void written_text_reads_back(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(values_are_read), cmocka_unit_test(numbers_are_exact),
-        cmocka_unit_test(errors_name_line_and_column), cmocka_unit_test(python_words_only_where_allowed),
-        cmocka_unit_test(big_integers_stay_integers_where_asked_for), cmocka_unit_test(duplicate_keys), cmocka_unit_test(depth_is_bounded),
+        cmocka_unit_test(values_are_read),
+        cmocka_unit_test(numbers_are_exact),
+        cmocka_unit_test(errors_name_line_and_column),
+        cmocka_unit_test(python_words_only_where_allowed),
+        cmocka_unit_test(big_integers_stay_integers_where_asked_for),
+        cmocka_unit_test(duplicate_keys),
+        cmocka_unit_test(depth_is_bounded),
         cmocka_unit_test(written_text_reads_back),
     };
     return cmocka_run_group_tests_name("json", tests, NULL, NULL);

@@ -81,7 +81,8 @@ SIMD_INLINE void affine_row(const struct weight_rows *w, const struct row *row, 
     }
 DEFINE_AFFINE(2)
 DEFINE_AFFINE(3)
-DEFINE_AFFINE(4) DEFINE_AFFINE(5) DEFINE_AFFINE(6) DEFINE_AFFINE(8)
+DEFINE_AFFINE(4)
+DEFINE_AFFINE(5) DEFINE_AFFINE(6) DEFINE_AFFINE(8)
 
     /* e2m1: a byte pick gives twice the value plus 12. Columns are a multiple of 16. */
     SIMD_NOINLINE void fp4_row(const struct weight_rows *w, const struct row *row, float *out) {

@@ -148,8 +148,7 @@ static void within_limit(const char *name, bool is_regex, const char *text, cons
         is_regex ? grammar_from_regex(text, strlen(text), &err) : grammar_from_gbnf(text, strlen(text), &err);
     if (g) verdict_on(g, input, strlen(input));
     double seconds = processor_seconds() - start;
-    tap_ok(seconds < SECONDS_ALLOWED && (g || err.message[0]), "%s ends soon: %s", name,
-           g ? "followed" : err.message);
+    tap_ok(seconds < SECONDS_ALLOWED && (g || err.message[0]), "%s ends soon: %s", name, g ? "followed" : err.message);
     if (seconds >= SECONDS_ALLOWED / 4) tap_note("it took %.2f s", seconds);
     grammar_destroy(g);
 }

@@ -139,8 +139,7 @@ static void within_limit(const char *name, struct buffer *schema, const char *in
     struct grammar *g = grammar_from_schema(schema->data, schema->length, 0, &err);
     if (g) verdict_on(g, input, strlen(input));
     double seconds = processor_seconds() - start;
-    tap_ok(seconds < SECONDS_ALLOWED && (g || err.message[0]), "%s ends soon: %s", name,
-           g ? "followed" : err.message);
+    tap_ok(seconds < SECONDS_ALLOWED && (g || err.message[0]), "%s ends soon: %s", name, g ? "followed" : err.message);
     if (seconds >= SECONDS_ALLOWED / 4) tap_note("it took %.2f s", seconds);
     grammar_destroy(g);
     buffer_free(schema);
