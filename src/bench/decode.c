@@ -201,7 +201,7 @@ static bool long_prompt(struct bench *b, size_t n, uint32_t **ids, struct mx_err
 static bool make_prompts(struct bench *b, struct mx_error *err) {
     size_t wanted = (size_t)options_integer(b->options, OPT_PROMPT_TOKENS);
     const char *text = options_text(b->options, OPT_PROMPT);
-    if (!wanted && !text && b->synthetic[0]) wanted = 512;
+    if (!wanted && !text) wanted = 512; /* of a synthetic model */
     b->n_deep = (size_t)options_integer(b->options, OPT_DEPTH);
     if (b->n_deep && !long_prompt(b, b->n_deep, &b->deep, err)) return false;
     if (wanted) {
@@ -228,7 +228,8 @@ static bool make_synthetic(struct bench *b, const char *config, struct mx_error 
     return synth_write(config, options_text(b->options, OPT_QUANT), 1, b->synthetic, err);
 }
 
-static void remove_synthetic(const struct bench *b) {
+/* As soon as the files are mapped: then nothing stays behind however the program ends. */
+static void remove_synthetic(struct bench *b) {
     char path[4200];
     static const char *const names[] = {"model.safetensors", "config.json"};
     for (size_t i = 0; i < 2 && b->synthetic[0]; i++) {
@@ -236,6 +237,7 @@ static void remove_synthetic(const struct bench *b) {
         unlink(path);
     }
     if (b->synthetic[0]) rmdir(b->synthetic);
+    b->synthetic[0] = '\0';
 }
 
 static bool open_model(struct bench *b, struct mx_error *err) {
@@ -301,6 +303,7 @@ static bool run(struct bench *b, struct mx_error *err) {
         return error_set(err, ERROR_USAGE, "give --prompt TEXT or --prompt-tokens N");
     if (config ? !make_synthetic(b, config, err) : !open_text(b, err)) return false;
     if (!open_model(b, err)) return false;
+    remove_synthetic(b);
     if (!options_flag(b->options, OPT_JSON)) {
         printf("[Load] wall: %.3f s  peak: %.2f GB\n", b->load_s, peak_gb());
         fflush(stdout);

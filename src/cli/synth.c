@@ -260,9 +260,9 @@ bool synth_write(const char *config_path, const char *format, uint64_t seed, con
     struct quantization q;
     enum dtype plain = DTYPE_BF16;
     if (!quantization_from_name(format, &q, &plain))
-        return error_set(err, ERROR_USAGE,
-                         "'%s' is no weight format (4bit-g64, 8bit-g64, ..., mxfp4, mxfp8, nvfp4, bf16, f16, f32)",
-                         format);
+        return error_set(
+            err, ERROR_USAGE,
+            "--quant: '%s' is no weight format (4bit-g64, 8bit-g64, ..., mxfp4, mxfp8, nvfp4, bf16, f16, f32)", format);
     bool ok = config_open(&s.config, config_path, err) && model_build_as(&s.graph, &s.config, &q, plain, err);
     for (size_t i = 0; ok && i < s.graph.weights.n; i++) ok = list_weight(&s, s.graph.weights.list[i], err);
     bool made = ok && mkdir(folder, 0777) == 0;

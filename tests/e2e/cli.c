@@ -11,6 +11,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 enum { MAX_WORDS = 24, TIMEOUT_MS = 120000 };
 
@@ -76,6 +77,7 @@ static const struct {
     {"parse-reply", "--format"},
     {"parse-reply --format nonsense", "--format:"},
     {"synth --config x", "-o"},
+    {"synth --config x -o y --quant 4bit-g63", "--quant:"},
     {"perplexity", "--file"},
     {"inspect a b", "'b'"},
 };
@@ -236,6 +238,34 @@ static void check_odd_values(void) {
     process_free(&p);
 }
 
+/* Random weights do not stay behind, even when the program is killed while it measures. */
+static void check_temporary(void) {
+    struct process p;
+    char folder[256], setting[300], first = 0;
+    struct arena arena = {0};
+    struct mx_error err;
+    char **names;
+    size_t n_names = 1;
+    if (!tap_ok(folder_make_temporary(folder, sizeof folder), "a temporary folder")) return;
+    snprintf(setting, sizeof setting, "TMPDIR=%s", folder);
+    const char *argv[] = {program_path("mlxcel"),
+                          "bench-decode",
+                          "--synthetic",
+                          SOURCE_DIR "/models/novels-24m-4bit",
+                          "-n",
+                          "1000",
+                          NULL};
+    const char *environment[] = {setting, NULL};
+    bool ok = process_start(&p, argv, environment, NULL, 0, false) && read(p.out_fd, &first, 1) == 1;
+    if (ok) kill(p.pid, SIGTERM);
+    process_finish(&p, TIMEOUT_MS);
+    ok = ok && p.status == 128 + SIGTERM && folder_list(&arena, folder, "", &names, &n_names, &err) && !n_names;
+    if (!tap_ok(ok, "random_weights_do_not_stay_behind")) tap_note("%d, %zu left, %s", p.status, n_names, err_of(&p));
+    process_free(&p);
+    arena_free(&arena);
+    folder_remove(folder);
+}
+
 /* Each line is answered by one, those that are broken too. */
 static void check_lines(void) {
     static const char *const commands[] = {"tokenize --jsonl",
@@ -292,6 +322,7 @@ int main(void) {
     check_folders();
     check_logits();
     check_odd_values();
+    check_temporary();
     check_lines();
     return tap_done();
 }
