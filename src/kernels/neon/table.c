@@ -1,4 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "kernels/neon/table.h"
 
-void kernels_fill_neon(struct kernels *table) { neon_fill_float(table); }
+#include "kernels/neon/q8.h"
+
+void kernels_fill_neon(struct kernels *table) {
+    neon_fill_float(table);
+    neon_fill_q8(table);
+}
