@@ -208,6 +208,8 @@ static const struct wall_loops *loops_of(enum kernel_tier tier) {
 #if defined(__x86_64__)
     if (tier == TIER_AVX2) return &wall_loops_avx2;
     if (tier == TIER_AVX512) return &wall_loops_avx512;
+#elif defined(MLXCEL_TIER_NEON)
+    if (tier == TIER_NEON) return &wall_loops_neon;
 #endif
     (void)tier;
     return &wall_loops_plain;

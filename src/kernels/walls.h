@@ -6,8 +6,8 @@
  * Read: the best of prefetch distances 0, 2, 4 KiB into the first-level cache and 8, 16 KiB into the second, anonymous
  * memory and a mapped file, and two widths of loads.
  * int8: the fastest exact sequence of the tier for 4-bit codes: vpdpbusd, or vpmaddubsw + vpaddw with one vpmaddwd +
- * vpaddd for eight of them, or what the compiler makes of plain C. fma: f32 multiply-adds. A multiply-add counts as two
- * operations. */
+ * vpaddd for eight of them, or sdot, or what the compiler makes of plain C. fma: f32 multiply-adds. A multiply-add
+ * counts as two operations. */
 #ifndef MLXCEL_KERNELS_WALLS_H
 #define MLXCEL_KERNELS_WALLS_H
 
@@ -53,10 +53,9 @@ struct wall_loops {
 
 enum { FMA_FLOPS = 12 * 32 * 2 };
 
-extern const struct wall_loops wall_loops_avx2, wall_loops_avx512;
+extern const struct wall_loops wall_loops_avx2, wall_loops_avx512, wall_loops_neon;
 
 uint64_t avx2_wall_fma(uint64_t rounds);
 uint64_t avx512_wall_fma(uint64_t rounds);
-uint64_t neon_wall_fma(uint64_t rounds);
 
 #endif
