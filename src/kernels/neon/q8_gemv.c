@@ -62,6 +62,7 @@ Q8_INLINE void chunk_dots(enum weight_format format, int groups, int n_rows, boo
             block_dots(format, groups, c[1], at + 64, b);
 #pragma GCC unroll 2
             for (int s = 0; s < n_sums(format, groups); s++) pairs[pair][r][s] = vpaddq_s32(a[s], b[s]);
+            __asm__ volatile("" : : : "memory"); /* else gcc loads the activations of all rows first, onto the stack */
         }
     }
 #pragma GCC unroll 4

@@ -99,6 +99,7 @@ Q8_INLINE void tile_block(enum weight_format format, int groups, int rows, const
                 dots[m][0] = vdotq_lane_s32(dots[m][0], w2, x, 1);
                 dots[m][1] = vdotq_lane_s32(dots[m][1], w3, x, 1);
             }
+            __asm__ volatile("" : : : "memory"); /* else gcc loads the weights of many quads first, onto the stack */
         }
 #pragma GCC unroll 8
         for (int m = 0; m < rows; m++)
