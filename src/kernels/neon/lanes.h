@@ -183,7 +183,10 @@ SIMD_INLINE void lanes_unzip(const float *p, lanes *even, lanes *odd) {
     }
 }
 SIMD_INLINE void lanes_zip_store(float *p, lanes even, lanes odd) {
-    SIMD_UNROLL for (int i = 0; i < 4; i++) vst2q_f32(p + 8 * i, (float32x4x2_t){{even.v[i], odd.v[i]}});
+    SIMD_UNROLL for (int i = 0; i < 4; i++) {
+        float32x4x2_t pair = {{even.v[i], odd.v[i]}};
+        vst2q_f32(p + 8 * i, pair);
+    }
 }
 
 /* ---- denormal numbers as zero, for the bf16 rule ----
