@@ -185,38 +185,39 @@ double options_real(const struct options *options, enum option_id id) {
     return text ? strtod(text, NULL) : 0;
 }
 
-static void print_wrapped(const char *text, int column) {
-    int at = column;
+enum { HELP_COLUMN = 36, HELP_WIDTH = 118 };
+
+/* Words of the text from HELP_COLUMN on; `at` is where the line is. */
+static int print_wrapped(const char *text, int at) {
     while (*text) {
         int n = (int)strcspn(text, " ");
-        if (at + n > 118 && at > column) {
-            printf("\n%*s", column, "");
-            at = column;
-        }
-        printf("%.*s ", n, text);
-        at += n + 1;
+        if (at > HELP_COLUMN && at + 1 + n > HELP_WIDTH)
+            at = printf("\n%*s", HELP_COLUMN, "") - 1;
+        else if (at > HELP_COLUMN)
+            at += printf(" ");
+        at += printf("%.*s", n, text);
         text += n + (text[n] == ' ');
     }
-    putchar('\n');
+    return at;
 }
 
 static void print_option(const struct option *o) {
-    char head[160];
-    int n = snprintf(head, sizeof head, "  %s", o->name);
+    char source[200];
+    int n = printf("  %s", o->name);
     for (const char *a = o->aliases; a && *a; a += strcspn(a, " "), a += *a == ' ')
-        n += snprintf(head + n, sizeof head - (size_t)n, ", %.*s", (int)strcspn(a, " "), a);
-    if (o->choices)
-        n += snprintf(head + n, sizeof head - (size_t)n, " %s", o->choices);
-    else if (o->value_name)
-        n += snprintf(head + n, sizeof head - (size_t)n, " %s", o->value_name);
-    printf("%-36s", head);
-    if (n >= 36) printf("\n%36s", "");
-    char text[800];
-    n = snprintf(text, sizeof text, "%s", o->help);
-    if (o->default_text && *o->default_text)
-        n += snprintf(text + n, sizeof text - (size_t)n, " (default %s)", o->default_text);
-    if (o->environment) snprintf(text + n, sizeof text - (size_t)n, " [%s]", o->environment);
-    print_wrapped(text, 36);
+        n += printf(", %.*s", (int)strcspn(a, " "), a);
+    if (o->choices || o->value_name) n += printf(" %s", o->choices ? o->choices : o->value_name);
+    printf(n < HELP_COLUMN ? "%*s" : "\n%*s", n < HELP_COLUMN ? HELP_COLUMN - n : HELP_COLUMN, "");
+    n = print_wrapped(o->help, HELP_COLUMN);
+    if (o->default_text && *o->default_text) {
+        snprintf(source, sizeof source, "(default %s)", o->default_text);
+        n = print_wrapped(source, n);
+    }
+    if (o->environment) {
+        snprintf(source, sizeof source, "[%s]", o->environment);
+        print_wrapped(source, n);
+    }
+    putchar('\n');
 }
 
 void options_print_help(enum command command) {

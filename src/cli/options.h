@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The option table: one row for each command-line option of every command.
  *
- * Parser, help, environment names, man pages and completions are all made from it. A row says to which commands it
- * belongs; a value is taken from the command line, else from the row's environment variables, else its default. */
+ * Parser, help and environment names are all made from it. A row says to which commands it belongs; a value is taken from
+ * the command line, else from the row's environment variables, else its default. */
 #ifndef MLXCEL_CLI_OPTIONS_H
 #define MLXCEL_CLI_OPTIONS_H
 
@@ -33,7 +33,7 @@ enum command {
 #define FOR(command) (1u << COMMAND_##command)
 
 enum option_kind {
-    OPTION_FLAG,    /* no value; also --no-NAME where the row says so */
+    OPTION_FLAG,    /* no value, or =true, =false and the like */
     OPTION_TEXT,    /* any string */
     OPTION_INTEGER, /* within [minimum, maximum] */
     OPTION_REAL,    /* within [minimum, maximum] */
