@@ -28,13 +28,17 @@ spec = importlib.util.spec_from_file_location("reference", os.path.join(HERE, "s
 reference = importlib.util.module_from_spec(spec)
 spec.loader.exec_module(reference)
 
+# Keys without effect on the logits, or that only change sizes which the prompt depends on.
 PLAIN = {"use_cache", "initializer_range", "transformers_version", "model_type", "dtype", "torch_dtype", "vocab_size",
-         "architectures", "output_attentions", "output_hidden_states", "use_mamba_kernels", "mamba_expand", "max_position_embeddings",
-         "attention_dropout", "hidden_dropout", "output_router_logits", "router_aux_loss_coef", "is_encoder_decoder"}
+         "architectures", "output_attentions", "output_hidden_states", "use_mamba_kernels", "mamba_expand",
+         "max_position_embeddings", "attention_dropout", "hidden_dropout", "output_router_logits",
+         "router_aux_loss_coef", "is_encoder_decoder", "rescale_prenorm_residual"}
+COUNTED = ("num_", "n_", "moe_", "mamba_", "linear_", "conv", "index_", "qk_", "v_", "kv_", "q_")
 CHOICES = {"hidden_act": ["silu", "gelu", "gelu_pytorch_tanh", "relu"], "num_key_value_heads": [1, 2, 4],
            "rope_type": ["default", "linear", "dynamic", "yarn", "llama3"], "head_dim": [8, 32],
-           "n_group": [1, 2, 4], "topk_group": [1, 2], "sliding_window": [3, 9, 100], "first_k_dense_replace": [0, 1, 2],
-           "num_experts_per_tok": [1, 2, 3], "mamba_n_groups": [1, 2, 4], "n_groups": [1, 2, 4], "tie_word_embeddings": [True, False]}
+           "n_group": [1, 2, 4], "topk_group": [1, 2], "sliding_window": [3, 9, 100],
+           "first_k_dense_replace": [0, 1, 2], "num_experts_per_tok": [1, 2, 3], "mamba_n_groups": [1, 2, 4],
+           "n_groups": [1, 2, 4], "tie_word_embeddings": [True, False]}
 
 
 def places(value, path=()):
@@ -55,7 +59,7 @@ def alternatives(key, value):
         yield not value
     elif isinstance(value, float) and value:
         yield value * (10000 if "eps" in key else 1.5)
-    elif isinstance(value, int) and key.startswith(("num_", "n_", "moe_", "mamba_", "linear_", "conv", "index_", "qk_", "v_", "kv_", "q_")):
+    elif isinstance(value, int) and key.startswith(COUNTED):
         yield value * 2
         if value > 1:
             yield value // 2
@@ -68,8 +72,9 @@ def changed(config, path, value):
         at = at[key]
     at[path[-1]] = value
     if path[-1] == "rope_type" and value != "default":
-        at.update({"factor": 2.0, "original_max_position_embeddings": 16, "low_freq_factor": 1.0, "high_freq_factor": 4.0}
-                  if value == "llama3" else {"factor": 2.0, "original_max_position_embeddings": 16})
+        at.update({"factor": 2.0, "original_max_position_embeddings": 16})
+        if value == "llama3":
+            at.update({"low_freq_factor": 1.0, "high_freq_factor": 4.0})
     return copy
 
 
@@ -141,7 +146,7 @@ def main():
     transformers.utils.logging.disable_progress_bar()
     counts, end = {}, time.monotonic() + 60 * args.minutes
     for name in sorted(os.listdir(args.cases)):
-        if args.only in name:
+        if args.only in name and "diffusion" not in name and os.path.exists(os.path.join(args.cases, name, "config.json")):
             run_case(args, name, counts, end)
     print(", ".join(f"{n} {verdict}" for verdict, n in sorted(counts.items())))
     return 1 if counts.get("differs") else 0
