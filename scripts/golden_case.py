@@ -106,7 +106,7 @@ def marker_ids(config):
             yield value
 
 
-def make(folder, config, entries, layout, reference, run, notes="", last_seed=400):
+def make(folder, config, entries, layout, reference, run, notes="", last_seed=100):
     """Looks for a seed whose greedy choices have a margin and vary, and writes the case.
 
     run(arrays, prompt) -> (logits [T, V], greedy ids, greedy logits [N, V], {"layer.N": [T, H]}, checks)."""

@@ -54,6 +54,8 @@ void build_jamba(struct builder *b);
 /* Mamba-2 mixers of hybrid models, under their usual keys (mamba_n_heads and the like), and the bounds of their time
  * step. */
 struct mamba2_spec hybrid_mamba2(struct builder *b, const struct decoder *d);
+/* Refuses another activation of the mixers, which the references take from the config. */
+void mamba_require_silu(struct builder *b);
 void read_time_step_limit(struct builder *b, struct mamba2_spec *spec);
 /* Reads a rank that "auto" derives from the hidden size. */
 uint32_t time_step_rank(struct builder *b, const char *key, uint32_t hidden_size);

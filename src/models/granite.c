@@ -34,8 +34,10 @@ static void adapt_granite_swa(struct builder *b, struct stack *s, uint32_t layer
     struct attention_spec *a = &s->attention;
     double theta = layer_theta(b, layer, -1);
     bool slides = stack_is_sliding(b, layer, false);
+    const struct json *scaling = config_get(b->config, "rope_parameters");
+    if (!scaling) scaling = config_get(b->config, "rope_scaling");
     a->has_rope = theta != 0;
-    if (theta > 0) a->rope = b_rope_plain(b, s->d.head_dim, theta);
+    if (theta > 0) a->rope = b_rope_with(b, s->d.head_dim, theta, scaling);
     a->sinks = b_has(b, "self_attn.sinks", true) ? "self_attn.sinks" : NULL;
     decoder_set_window(a, slides ? config_size_or(b->config, "sliding_window", 4096) : 0);
 }

@@ -28,6 +28,7 @@ static bool is_layer_of(struct builder *b, uint32_t layer, const char *period_ke
 void build_jamba(struct builder *b) {
     struct config *c = b->config;
     struct decoder d = decoder_from_config(b);
+    mamba_require_silu(b);
     struct mamba1_spec mamba = {
         .inner_size = config_size_or(c, "mamba_expand", 2) * d.hidden_size,
         .state_dim = config_size_or(c, "mamba_d_state", 16),

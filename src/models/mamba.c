@@ -22,11 +22,10 @@ void read_time_step_limit(struct builder *b, struct mamba2_spec *s) {
     s->dt_max = (float)bounds[1];
 }
 
-/* The mixers' activation, which the references take from the config. */
-static void require_silu(struct builder *b) {
+void mamba_require_silu(struct builder *b) {
     const char *name = config_string_or(b->config, "hidden_act", "silu");
     if (block_activation(b, name) != UNARY_SILU)
-        builder_fail(b, ERROR_UNSUPPORTED, "%s: 'hidden_act' is %s, which is not implemented for Mamba mixers",
+        builder_fail(b, ERROR_UNSUPPORTED, "%s: 'hidden_act' is %s, which is not implemented for recurrent mixers",
                      b->config->path, name);
 }
 
@@ -47,7 +46,7 @@ struct mamba2_spec hybrid_mamba2(struct builder *b, const struct decoder *d) {
     uint32_t derived = inner / s.n_heads ? inner / s.n_heads : 1;
     s.head_dim = is_auto ? derived : config_size_or(c, "mamba_d_head", derived);
     read_time_step_limit(b, &s);
-    require_silu(b);
+    mamba_require_silu(b);
     return s;
 }
 
@@ -61,7 +60,7 @@ static void build(struct builder *b, const struct decoder *d, const void *mixer,
                   struct value (*mix)(struct builder *b, struct value x, const void *mixer)) {
     const struct checkpoint *file = b->graph->weights.checkpoint;
     float block_eps = file && file->is_mlx ? 1e-5f : d->norm_eps;
-    require_silu(b);
+    mamba_require_silu(b);
     const struct weight *embedding = decoder_embedding(b, d, "backbone.embeddings|backbone.embedding");
     struct value x = b_embed(b, embedding);
     for (uint32_t i = 0; i < d->n_layers && !b->failed; i++) {

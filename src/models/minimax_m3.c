@@ -47,7 +47,8 @@ static struct value feed_forward(struct builder *b, struct value x, struct stack
 void build_minimax_m3(struct builder *b) {
     struct config *c = b->config;
     struct stack s = stack_from_config(b, 5000000);
-    uint32_t rotary = config_size_or(c, "rotary_dim", decoder_rotary_dim(b, s.d.head_dim, 1));
+    uint32_t share = decoder_rotary_dim(b, s.d.head_dim, 1), rotary = config_size_or(c, "rotary_dim", share);
+    if (!json_is_null(json_get(config_get(c, "rope_parameters"), "partial_rotary_factor"))) rotary = share;
     if (config_real_or(c, "swiglu_alpha", 1.702) != 1.702)
         builder_fail(b, ERROR_UNSUPPORTED, "%s: 'swiglu_alpha' is not 1.702", c->path);
     s.norm.plus_one = true;

@@ -57,7 +57,13 @@ static void adapt_olmo3(struct builder *b, struct stack *s, uint32_t layer) {
 
 void build_olmo3(struct builder *b) {
     struct stack s = olmo2(b, 500000);
-    struct ropes ropes = {.full = s.attention.rope, .sliding = b_rope_plain(b, s.d.head_dim, 500000)};
+    const struct json *parameters = config_get(b->config, "rope_parameters");
+    double theta = config_real_or(b->config, "rope_theta", 500000);
+    theta = config_object_real_or(b->config, parameters, "rope_parameters", "rope_theta", theta);
+    struct ropes ropes = {.full = s.attention.rope};
+    ropes.sliding = json_get(parameters, "sliding_attention")
+                        ? b_rope_from_config(b, s.d.head_dim, "sliding_attention", theta)
+                        : b_rope_plain(b, s.d.head_dim, theta);
     s.own = &ropes;
     s.adjust = adapt_olmo3;
     stack_build(b, &s);

@@ -42,6 +42,7 @@ void build_olmo_hybrid(struct builder *b) {
     const struct json *rope = config_get(c, "rope_parameters");
     attention.has_rope = config_has(c, "rope_theta") || (json_is_object(rope) && json_get(rope, "rope_theta"));
     struct mlp_spec mlp = {.intermediate_size = d.intermediate_size, .activation = d.activation};
+    mamba_require_silu(b);
     const struct weight *embedding = decoder_embedding(b, &d, "model.embed_tokens");
     struct value x = b_embed(b, embedding);
     for (uint32_t i = 0; i < d.n_layers && !b->failed; i++) {

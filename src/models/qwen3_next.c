@@ -36,6 +36,7 @@ static void build(struct builder *b, bool may_have_experts) {
     struct config *c = b->config;
     struct decoder d = decoder_from_config(b);
     bool plus_one = stores_minus_one(b, d.n_layers);
+    mamba_require_silu(b);
     struct delta_spec delta = {
         .n_key_heads = config_size_or(c, "linear_num_key_heads", 16),
         .n_value_heads = config_size_or(c, "linear_num_value_heads", 32),

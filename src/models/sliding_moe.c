@@ -75,7 +75,7 @@ void build_laguna(struct builder *b) {
     s.attention.qk_norm = QK_NORM_HEAD;
     s.attention.gate_proj = "g_proj";
     s.attention.gate_activation = UNARY_SOFTPLUS;
-    s.attention.gate_is_per_head = !json_string_is(gating, "per-element");
+    s.attention.gate_is_per_head = !json_string_is(gating, "per-element") && json_bool(gating, true);
     if (config_bool_or(c, "moe_apply_router_weight_on_input", false) ||
         config_real_or(c, "moe_router_logit_softcapping", 0) != 0)
         builder_fail(b, ERROR_UNSUPPORTED, "%s: router weights on the input or capped router logits are not supported",

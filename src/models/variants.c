@@ -40,6 +40,7 @@ static void adapt_smollm3(struct builder *b, struct stack *s, uint32_t layer) {
 void build_smollm3(struct builder *b) {
     struct stack s = stack_from_config(b, 2000000);
     config_ignore(b->config, "use_sliding_window"); /* layer_types decide */
+    config_ignore(b->config, "sliding_window");
     s.tied_by_default = true;
     s.adjust = adapt_smollm3;
     stack_build(b, &s);

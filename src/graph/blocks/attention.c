@@ -109,6 +109,8 @@ static struct value normalize(struct builder *b, struct value x, const struct at
                 ? head_weights(b, module, heads.n_units * heads.heads_per_unit, s->head_dim)
                 : b_vector(b, block_name(b, module, "weight"), s->qk_norm == QK_NORM_ALL ? x.width : s->head_dim);
         if (s->qk_norm_plus_one) b_transform(b, norm.weight, plus_one);
+        const char *bias = block_name(b, module, "bias");
+        if (s->qk_norm == QK_NORM_HEAD && b_has(b, bias, false)) norm.bias = b_vector(b, bias, s->head_dim);
     }
     if (s->qk_norm == QK_NORM_ALL) return b_norm(b, x, norm);
     norm.per_group = s->qk_norm == QK_NORM_EACH;
