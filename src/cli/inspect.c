@@ -256,6 +256,7 @@ static bool inspect(struct report *r, const struct options *options, struct buff
     r->has_weights = has_weight_files(path);
     if (r->has_weights && !checkpoint_open(&r->checkpoint, path, err)) return false;
     if (!model_build(&r->graph, &r->config, r->has_weights ? &r->checkpoint : NULL, err)) return false;
+    checkpoint_report(&r->checkpoint);
     r->batch = (uint32_t)options_integer(options, OPT_BATCH);
     r->context = (uint32_t)options_integer(options, OPT_CONTEXT);
     if (r->context > r->graph.context_length) r->context = r->graph.context_length;

@@ -140,6 +140,7 @@ bool model_open(struct model *m, const char *folder, const struct model_options 
     }
     m->is_open = true;
     const char *part = ok ? config_other_part(&m->config) : NULL;
+    if (ok) checkpoint_report(&m->checkpoint);
     if (part) log_line(LOG_INFO, "%s: only the text part of the model runs (%s is not used)", folder, part);
     if (!ok) model_close(m);
     return ok;

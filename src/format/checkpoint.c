@@ -91,11 +91,11 @@ static bool index_is_true(const struct checkpoint *c) {
     return true;
 }
 
-static bool all_exist(struct checkpoint *c, char **names, size_t n, const char **absent) {
+static bool all_exist(struct checkpoint *c, char **names, size_t n) {
     for (size_t i = 0; i < n; i++) {
         char *path = path_join(&c->arena, c->folder, names[i]);
         if (path && file_exists(path)) continue;
-        *absent = names[i];
+        c->absent = names[i];
         return false;
     }
     return true;
@@ -114,8 +114,7 @@ static bool open_with_index(struct checkpoint *c, bool *is_open, struct mx_error
     char **names = NULL;
     size_t n_names = 0;
     if (!read_index(c, copy, length, &names, &n_names, err)) return false;
-    const char *absent = NULL;
-    if (all_exist(c, names, n_names, &absent)) {
+    if (all_exist(c, names, n_names)) {
         if (!open_files(c, names, n_names, true, err)) return false;
         if (index_is_true(c)) {
             *is_open = true;
@@ -123,8 +122,7 @@ static bool open_with_index(struct checkpoint *c, bool *is_open, struct mx_error
         }
         close_files(c);
     }
-    log_line(LOG_WARNING, "%s: " INDEX_NAME " is stale (%s%s); looking at all *.safetensors of the folder", c->folder,
-             absent ? absent : "a tensor is not in the file it names", absent ? " is missing" : "");
+    c->is_stale = true;
     return true;
 }
 
@@ -139,7 +137,9 @@ static bool open_all(struct checkpoint *c, struct mx_error *err) {
     char **names = NULL;
     size_t n = 0;
     if (!folder_list(&c->arena, c->folder, ".safetensors", &names, &n, err)) return false;
-    if (!n) return error_set(err, ERROR_IO, "%s: holds no *.safetensors file", c->folder);
+    if (!n)
+        return error_set(err, ERROR_IO, "%s: holds no *.safetensors file%s%s%s", c->folder,
+                         c->absent ? " (" INDEX_NAME " names " : "", c->absent ? c->absent : "", c->absent ? ")" : "");
     return open_files(c, names, n, false, err);
 }
 
@@ -169,6 +169,13 @@ bool checkpoint_missing(const struct checkpoint *c, const char *name, struct mx_
         return error_set(err, ERROR_FORMAT, "%s: tensor '%s' is missing (the index says it is in %s)", c->folder, name,
                          (const char *)(uintptr_t)shard);
     return error_set(err, ERROR_FORMAT, "%s: tensor '%s' is missing", c->folder, name);
+}
+
+void checkpoint_report(const struct checkpoint *c) {
+    if (c->is_stale)
+        log_line(LOG_WARNING, "%s: " INDEX_NAME " is stale (%s%s): all *.safetensors of the folder were looked at",
+                 c->folder, c->absent ? c->absent : "a tensor is not in the file it names",
+                 c->absent ? " is missing" : "");
 }
 
 bool checkpoint_is_damaged(const struct checkpoint *c, struct mx_error *err) {

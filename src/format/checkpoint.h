@@ -17,6 +17,8 @@ struct checkpoint {
     struct map by_name; /* name -> pointer to struct tensor */
     struct map index;   /* name -> pointer to the NUL-terminated shard name; empty without an index */
     bool is_mlx;        /* written by an MLX conversion */
+    bool is_stale;      /* the index was not followed */
+    const char *absent; /* a file that the index names and the folder lacks; NULL = none */
     struct arena arena;
 };
 
@@ -27,6 +29,8 @@ void checkpoint_close(struct checkpoint *checkpoint);
 const struct tensor *checkpoint_find(const struct checkpoint *checkpoint, const char *name);
 /* Fills err for a tensor that was not found, naming the index's shard if it has one. Returns false. */
 bool checkpoint_missing(const struct checkpoint *checkpoint, const char *name, struct mx_error *err);
+/* Logs what a model that runs all the same should be told about: an index that was not followed. */
+void checkpoint_report(const struct checkpoint *checkpoint);
 /* True once a mapped file was cut; names it in err. */
 bool checkpoint_is_damaged(const struct checkpoint *checkpoint, struct mx_error *err);
 /* Bytes of all weight files. */
