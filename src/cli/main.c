@@ -5,6 +5,7 @@
 #include "base/log.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -115,7 +116,14 @@ static int unknown_command(const char *word) {
 
 static bool is_help(const char *word) { return !strcmp(word, "--help") || !strcmp(word, "-h"); }
 
+/* A closed standard stream stays unusable, but its number is taken: no file that is opened later becomes stdout. */
+static void fill_closed_streams(void) {
+    for (int fd = 0; fd < 3; fd++)
+        if (fcntl(fd, F_GETFD) < 0 && open("/dev/null", fd == 0 ? O_WRONLY : O_RDONLY) != fd) return;
+}
+
 int main(int argc, char **argv) {
+    fill_closed_streams();
     log_set_sink(print_notice, NULL);
     const char *slash = strrchr(argv[0], '/'), *name = slash ? slash + 1 : argv[0];
     struct options options = {.command = N_COMMANDS, .program = argv[0]};

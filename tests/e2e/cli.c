@@ -145,6 +145,22 @@ static void check_full(void) {
     }
 }
 
+/* The first file that the program opens must not become its stdout. */
+static void check_closed(void) {
+    static const char *const commands[] = {"tokenize -p x >&-", "inspect --json >&-", "generate -p x -n 2 >&-",
+                                           "tokenize --jsonl <&-"};
+    for (size_t i = 0; i < sizeof commands / sizeof *commands; i++) {
+        struct process p;
+        char line[1200];
+        snprintf(line, sizeof line, "exec '%s' %s", program_path("mlxcel"), commands[i]);
+        const char *argv[] = {"/bin/sh", "-c", line, NULL};
+        bool ok = process_run(&p, argv, TIMEOUT_MS) && p.status == 1 && is_one_line(err_of(&p)) &&
+                  strstr(err_of(&p), "Bad file descriptor");
+        if (!tap_ok(ok, "a_closed_stream_is_noticed: %s", commands[i])) tap_note("%d %s", p.status, err_of(&p));
+        process_free(&p);
+    }
+}
+
 static void check_stdin(void) {
     static const char *const readers[] = {
         "tokenize --jsonl", "tokenize", "detokenize", "apply-template --jsonl", "grammar --regex a --check", "run"};
@@ -352,6 +368,7 @@ int main(void) {
     check_usage();
     check_full();
     check_stdin();
+    check_closed();
     check_folders();
     check_stale_index();
     check_logits();
