@@ -79,13 +79,17 @@ SIMD_INLINE void affine_row(const struct weight_rows *w, const struct row *row, 
     SIMD_NOINLINE void affine_row_##B(const struct weight_rows *w, const struct row *row, float *out) {                \
         affine_row(w, row, B, out);                                                                                    \
     }
+/* clang-format off: calls without semicolons */
 DEFINE_AFFINE(2)
 DEFINE_AFFINE(3)
 DEFINE_AFFINE(4)
-DEFINE_AFFINE(5) DEFINE_AFFINE(6) DEFINE_AFFINE(8)
+DEFINE_AFFINE(5)
+DEFINE_AFFINE(6)
+DEFINE_AFFINE(8)
+/* clang-format on */
 
-    /* e2m1: a byte pick gives twice the value plus 12. Columns are a multiple of 16. */
-    SIMD_NOINLINE void fp4_row(const struct weight_rows *w, const struct row *row, float *out) {
+/* e2m1: a byte pick gives twice the value plus 12. Columns are a multiple of 16. */
+SIMD_NOINLINE void fp4_row(const struct weight_rows *w, const struct row *row, float *out) {
     static const unsigned char values[16] = {12, 13, 14, 15, 16, 18, 20, 24, 12, 11, 10, 9, 8, 6, 4, 0};
     struct unpacker u = unpacker_for(4);
     ivec table = ivec_repeat16(values);

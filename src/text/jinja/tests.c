@@ -10,11 +10,11 @@
 #define TEST(name)                                                                                                     \
     static bool name(struct jinja_run *run, struct jv self, const struct jinja_args *args, struct jv *result)
 #define ANSWER(expression)                                                                                             \
-    {                                                                                                                  \
+    do {                                                                                                               \
         JINJA_UNUSED;                                                                                                  \
         *result = jv_bool(expression);                                                                                 \
         return true;                                                                                                   \
-    }
+    } while (0)
 
 /* self % by == rest */
 static bool remainder_is(struct jinja_run *run, struct jv self, struct jv by, int64_t rest, struct jv *result) {
@@ -38,27 +38,30 @@ TEST(test_even) {
 
 TEST(test_divisibleby) { return remainder_is(run, self, args->items[0], 0, result); }
 
-TEST(test_defined)
-ANSWER(self.type != JV_UNDEFINED)
-TEST(test_undefined)
-ANSWER(self.type == JV_UNDEFINED)
-TEST(test_none)
-ANSWER(self.type == JV_NONE) TEST(test_boolean) ANSWER(self.type == JV_BOOL) TEST(test_false)
-    ANSWER(self.type == JV_BOOL && !self.truth) TEST(test_true) ANSWER(self.type == JV_BOOL && self.truth)
-        TEST(test_integer) ANSWER(self.type == JV_INT || self.type == JV_BIG) TEST(test_float)
-            ANSWER(self.type == JV_FLOAT) TEST(test_number) ANSWER(jv_is_number(self)) TEST(test_string)
-                ANSWER(self.type == JV_STRING) TEST(test_mapping) ANSWER(self.type == JV_DICT) TEST(test_iterable)
-                    ANSWER(jinja_is_iterable(self) || self.type == JV_SELF) TEST(test_escaped)
-                        ANSWER(self.type == JV_STRING && self.is_markup) TEST(test_callable)
-                            ANSWER(self.type == JV_UNDEFINED || self.type == JV_MACRO || self.type == JV_LOOP ||
-                                   self.type == JV_METHOD || self.type == JV_FUNCTION || self.type == JV_JOINER ||
-                                   self.type == JV_BLOCK) TEST(test_sequence)
-                                ANSWER(self.type == JV_UNDEFINED || self.type == JV_STRING || self.type == JV_BYTES ||
-                                       jv_is_sequence(self) || self.type == JV_DICT || self.type == JV_RANGE)
-                                    TEST(test_sameas) ANSWER(jinja_same(self, args->items[0]))
+TEST(test_defined) { ANSWER(self.type != JV_UNDEFINED); }
+TEST(test_undefined) { ANSWER(self.type == JV_UNDEFINED); }
+TEST(test_none) { ANSWER(self.type == JV_NONE); }
+TEST(test_boolean) { ANSWER(self.type == JV_BOOL); }
+TEST(test_false) { ANSWER(self.type == JV_BOOL && !self.truth); }
+TEST(test_true) { ANSWER(self.type == JV_BOOL && self.truth); }
+TEST(test_integer) { ANSWER(self.type == JV_INT || self.type == JV_BIG); }
+TEST(test_float) { ANSWER(self.type == JV_FLOAT); }
+TEST(test_number) { ANSWER(jv_is_number(self)); }
+TEST(test_string) { ANSWER(self.type == JV_STRING); }
+TEST(test_mapping) { ANSWER(self.type == JV_DICT); }
+TEST(test_iterable) { ANSWER(jinja_is_iterable(self) || self.type == JV_SELF); }
+TEST(test_escaped) { ANSWER(self.type == JV_STRING && self.is_markup); }
+TEST(test_callable) {
+    ANSWER(self.type == JV_UNDEFINED || self.type == JV_MACRO || self.type == JV_LOOP || self.type == JV_METHOD ||
+           self.type == JV_FUNCTION || self.type == JV_JOINER || self.type == JV_BLOCK);
+}
+TEST(test_sequence) {
+    ANSWER(self.type == JV_UNDEFINED || self.type == JV_STRING || self.type == JV_BYTES || jv_is_sequence(self) ||
+           self.type == JV_DICT || self.type == JV_RANGE);
+}
+TEST(test_sameas) { ANSWER(jinja_same(self, args->items[0])); }
 
-                                        static bool has_case(struct jinja_run *run, struct jv self,
-                                                             jinja_function predicate, struct jv *result) {
+static bool has_case(struct jinja_run *run, struct jv self, jinja_function predicate, struct jv *result) {
     static const struct jinja_args none;
     return jinja_to_str(run, self, &self) && predicate(run, self, &none, result);
 }
