@@ -11,10 +11,14 @@ At each level N threads send one streamed chat request each, at the same time, w
     scripts/bench_serving_concurrency.py --url http://127.0.0.1:9931         any OpenAI-compatible one
     scripts/bench_serving_concurrency.py --serve models/novels-24m-4bit      starts and ends build/release/mlxcel
     scripts/bench_serving_concurrency.py --serve DIR --server-args "--threads 2"
+
+With --serve, two more columns say what a busy machine cannot blur: completion tokens for each second of processor time that
+the server got (prompts included), and the share of the time with work at hand that it spent outside of computing steps.
 """
 import argparse
 import csv
 import json
+import os
 import shlex
 import socket
 import subprocess
@@ -29,6 +33,7 @@ SENTENCE = (
     "Every morning the keeper of the lighthouse climbs the stairs, trims the lamp, writes the weather "
     "into his book and waits for the ships."
 )
+SERVED_COLUMNS = ["cpu_tok_s", "not_computing_%"]
 COLUMNS = ["conc", "ok", "fail", "ttft_ms(mean)", "ttft_ms(p95)", "decode_tok_s(mean)", "aggregate_tok_s"]
 
 
@@ -106,6 +111,25 @@ def stream(arguments, body, barrier, result):
     connection.close()
 
 
+class Counters:
+    """Of the server that was started: processor seconds, and seconds of steps and of having work."""
+
+    def __init__(self, arguments, server):
+        with open("/proc/%d/stat" % server.pid, encoding="utf-8") as file:
+            fields = file.read().rpartition(")")[2].split()
+        self.processor = (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+        request = urllib.request.Request(arguments.url + "/metrics", headers=headers(arguments))
+        with urllib.request.urlopen(request, timeout=arguments.timeout) as answer:
+            lines = [line.split() for line in answer.read().decode().splitlines() if not line.startswith("#")]
+        values = {line[0]: float(line[1]) for line in lines if len(line) == 2}
+        self.compute, self.active = values["mlxcel_compute_seconds_total"], values["mlxcel_active_seconds_total"]
+
+    def since(self, before, n_tokens):
+        active = self.active - before.active
+        idle = 100 * (1 - (self.compute - before.compute) / active) if active > 0 else 0.0
+        return [n_tokens / max(self.processor - before.processor, 0.01), idle]
+
+
 def p95(values):
     return sorted(values)[round(0.95 * (len(values) - 1))]
 
@@ -136,16 +160,16 @@ def run_level(arguments, model, prompt, n):
     for message in sorted({r.error for r in results if r.error}):
         print("    failed: " + message, file=sys.stderr)
     if not good:
-        return [n, 0, n, 0.0, 0.0, 0.0, 0.0]
+        return [n, 0, n, 0.0, 0.0, 0.0, 0.0], 0
     first = [r.ttft() * 1000 for r in good]
     wall = max(r.end for r in good) - min(r.start for r in good)
-    return [n, len(good), n - len(good), mean(first), p95(first), mean([r.rate() for r in good]),
-            sum(r.tokens for r in good) / wall]
+    n_tokens = sum(r.tokens for r in good)
+    return [n, len(good), n - len(good), mean(first), p95(first), mean([r.rate() for r in good]), n_tokens / wall], n_tokens
 
 
-def table(rows):
-    cells = [COLUMNS] + [["%.1f" % c if isinstance(c, float) else str(c) for c in row] for row in rows]
-    widths = [max(len(row[i]) for row in cells) for i in range(len(COLUMNS))]
+def table(columns, rows):
+    cells = [columns] + [["%.1f" % c if isinstance(c, float) else str(c) for c in row] for row in rows]
+    widths = [max(len(row[i]) for row in cells) for i in range(len(columns))]
     return "\n".join("  ".join(c.rjust(w) for c, w in zip(row, widths)) for row in cells)
 
 
@@ -197,7 +221,7 @@ def parse():
     return arguments
 
 
-def measure(arguments):
+def measure(arguments, server):
     model, prompt = arguments.model or first_model(arguments), prompt_of(arguments.prompt_tokens)
     print("Server:      " + arguments.url)
     print("Model:       " + model)
@@ -209,14 +233,18 @@ def measure(arguments):
     rows = []
     for n in arguments.levels:
         print(">>> concurrency=%d ..." % n, flush=True)
-        rows.append(run_level(arguments, model, prompt, n))
-    print("\n" + table(rows))
-    ones = [row[-1] for row in rows if row[0] == 1 and row[-1] > 0]
-    if ones:
-        print("\nagainst one client: " + ", ".join("%d: %.2fx" % (r[0], r[-1] / ones[0]) for r in rows if r[0] > 1))
+        before = Counters(arguments, server) if server else None
+        row, n_tokens = run_level(arguments, model, prompt, n)
+        rows.append(row + (Counters(arguments, server).since(before, n_tokens) if server else []))
+    columns = COLUMNS + (SERVED_COLUMNS if server else [])
+    print("\n" + table(columns, rows) + "\n")
+    for place in (6, 7)[:2 if server else 1]:
+        ones = [row[place] for row in rows if row[0] == 1 and row[place] > 0]
+        others = ["%d: %.2fx" % (row[0], row[place] / ones[0]) for row in rows if ones and row[0] > 1]
+        print("%s against one client: %s" % (columns[place], ", ".join(others)))
     if arguments.csv:
         with open(arguments.csv, "w", newline="", encoding="utf-8") as file:
-            csv.writer(file).writerows([COLUMNS] + [[round(c, 3) for c in row] for row in rows])
+            csv.writer(file).writerows([columns] + [[round(c, 3) for c in row] for row in rows])
     return any(row[1] for row in rows)
 
 
@@ -224,7 +252,7 @@ def main():
     arguments = parse()
     server = start_server(arguments) if arguments.serve else None
     try:
-        return 0 if measure(arguments) else 1
+        return 0 if measure(arguments, server) else 1
     finally:
         if server:
             server.terminate()

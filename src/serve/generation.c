@@ -396,6 +396,13 @@ static bool init_guides(struct generation *g, struct problem *problem) {
     return true;
 }
 
+/* Under the lock. Before its requests are handed to the engine a generation belongs to the thread that prepares it. */
+static void cancel_all(struct generation *g) {
+    if (!g->is_submitted) return;
+    for (uint32_t i = 0; i < g->n_prompts; i++)
+        if (g->prompts[i].id) engine_cancel(g->served->engine, g->prompts[i].id);
+}
+
 bool generation_submit(struct generation *g, struct problem *problem) {
     struct mx_error err = {0};
     if (!check_lengths(g, problem)) return false;
@@ -440,6 +447,7 @@ bool generation_submit(struct generation *g, struct problem *problem) {
             break;
         }
     }
+    if (atomic_load(&g->expired)) cancel_all(g); /* its time ended while it was prepared */
     pthread_mutex_unlock(&g->lock);
     return ok || problem_from_error(problem, &err, NULL);
 }
@@ -451,11 +459,6 @@ static struct generation *of(struct exchange *x) {
     struct generation *g = x->generation;
     pthread_mutex_unlock(&x->lock);
     return g;
-}
-
-static void cancel_all(struct generation *g) {
-    for (uint32_t i = 0; i < g->n_prompts; i++)
-        if (g->prompts[i].id) engine_cancel(g->served->engine, g->prompts[i].id);
 }
 
 void generation_abandon(struct exchange *x) {
