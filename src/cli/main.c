@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The program: picks the command from argv, or from its own name (mlxcel-server, mlxcel-bench-decode). */
 #include "cli/commands.h"
+#include "cli/documents.h"
 
 #include "base/log.h"
 
@@ -21,6 +22,7 @@ const struct command_info command_table[N_COMMANDS] = {
                      .positional_option = OPT_MODEL},
     [COMMAND_SERVE] = {.name = "serve",
                        .aliases = "server",
+                       .program = "mlxcel-server",
                        .summary = "answer requests over HTTP (also mlxcel-server)",
                        .run = command_serve},
     [COMMAND_LOGITS] = {.name = "logits",
@@ -42,6 +44,7 @@ const struct command_info command_table[N_COMMANDS] = {
                             .summary = "how well a model predicts a text",
                             .run = command_perplexity},
     [COMMAND_BENCH_DECODE] = {.name = "bench-decode",
+                              .program = "mlxcel-bench-decode",
                               .summary = "measure prefill and decode as shares of what the machine allows",
                               .run = command_bench_decode},
     [COMMAND_TOKENIZE] = {.name = "tokenize", .summary = "show how a text is cut into tokens", .run = command_tokenize},
@@ -85,7 +88,7 @@ static bool is_command_name(const struct command_info *info, const char *word) {
     return found && (found == info->aliases || found[-1] == ' ') && (found[n] == ' ' || found[n] == '\0');
 }
 
-static enum command command_from_name(const char *word) {
+enum command command_from_name(const char *word) {
     for (int i = 0; i < N_COMMANDS; i++)
         if (is_command_name(&command_table[i], word)) return (enum command)i;
     return N_COMMANDS;
@@ -128,8 +131,8 @@ int main(int argc, char **argv) {
     const char *slash = strrchr(argv[0], '/'), *name = slash ? slash + 1 : argv[0];
     struct options options = {.command = N_COMMANDS, .program = argv[0]};
     int first = 1;
-    if (!strcmp(name, "mlxcel-server")) options.command = COMMAND_SERVE;
-    if (!strcmp(name, "mlxcel-bench-decode")) options.command = COMMAND_BENCH_DECODE;
+    for (int i = 0; i < N_COMMANDS; i++)
+        if (command_table[i].program && !strcmp(name, command_table[i].program)) options.command = (enum command)i;
     if (options.command == N_COMMANDS) {
         const char *word = argc > 1 ? argv[1] : "";
         if (is_help(word) || !strcmp(word, "help")) {
@@ -137,6 +140,8 @@ int main(int argc, char **argv) {
             return argc > 2 && about == N_COMMANDS ? unknown_command(argv[2]) : print_help(about);
         }
         if (!strcmp(word, "--version") || !strcmp(word, "-V")) return print_version();
+        if (!strcmp(word, "man")) return finish(command_man(argc - 2, argv + 2));
+        if (!strcmp(word, "completion")) return finish(command_completion(argc - 2, argv + 2));
         options.command = command_from_name(word);
         if (options.command == N_COMMANDS) {
             if (*word) return unknown_command(word);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The option table: one row for each command-line option of every command.
  *
- * Parser, help and environment names are all made from it. A row says to which commands it belongs; a value is taken from
- * the command line, else from the row's environment variables, else its default. */
+ * Parser, help, environment names, man pages and shell completions are all made from it. A row says to which commands it
+ * belongs; a value is taken from the command line, else from the row's environment variables, else its default. */
 #ifndef MLXCEL_CLI_OPTIONS_H
 #define MLXCEL_CLI_OPTIONS_H
 
@@ -70,6 +70,7 @@ extern const struct option option_table[N_OPTIONS];
 struct command_info {
     const char *name;
     const char *aliases;
+    const char *program; /* a name of the program that means this command; NULL = none */
     const char *summary;
     const char *positional; /* name of the positional argument, NULL = none; stored as the option below */
     enum option_id positional_option;
@@ -77,6 +78,9 @@ struct command_info {
 };
 
 extern const struct command_info command_table[N_COMMANDS];
+
+/* By name or alias; N_COMMANDS when there is none. */
+enum command command_from_name(const char *word);
 
 struct options {
     enum command command;

@@ -93,7 +93,7 @@ static bool run_window(struct evaluation *e, struct evaluation *exact, const uin
 static bool read_tokens(const struct options *options, const char *path, struct token_list *tokens,
                         struct mx_error *err) {
     const char *file = options_text(options, OPT_FILE);
-    if (!file) return error_set(err, ERROR_USAGE, "--file TEXT is needed");
+    if (!file) return error_set(err, ERROR_USAGE, "--file FILE is needed");
     size_t length;
     char *text = file_read(file, (size_t)1 << 30, &length, err);
     struct tokenizer *tokenizer = text ? tokenizer_open(path, err) : NULL;

@@ -42,6 +42,14 @@ int main(void) {
         run_shell(
             "the_installed_program_finds_its_model", prefix,
             "unset MLXCEL_MODEL; cd / && \"$1/bin/mlxcel\" inspect --json && \"$1/bin/mlxcel-bench-decode\" --version");
+        run_shell("pages_and_completions_lie_where_they_are_looked_for", prefix,
+                  "cd \"$1/share\" && ls -L man/man1/mlxcel.1 man/man1/mlxcel-generate.1 man/man1/mlxcel-server.1 "
+                  "bash-completion/completions/mlxcel bash-completion/completions/mlxcel-server "
+                  "zsh/site-functions/_mlxcel fish/vendor_completions.d/mlxcel.fish "
+                  "fish/vendor_completions.d/mlxcel-server.fish");
+        run_shell("the_service_starts_the_installed_program", prefix,
+                  "test -x \"$1/bin/mlxcel-server\" && grep -F \"ExecStart=$1/bin/mlxcel-server \" "
+                  "\"$1/lib/systemd/system/mlxcel-server.service\"");
     }
     folder_remove(prefix);
     return tap_done();
