@@ -12,7 +12,8 @@ static void adjust(struct builder *b, struct stack *s, uint32_t layer) {
     struct block_pattern blocks = {.size = config_size_or(c, "blocksparse_block_size", 64),
                                    .local = config_size_or(c, "blocksparse_num_local_blocks", 16),
                                    .stride = config_size_or(c, "blocksparse_vert_stride", 8)};
-    s->attention.blocks = (layer + 1) % every == 0 ? (struct block_pattern){0} : blocks;
+    s->attention.blocks = blocks;
+    if ((layer + 1) % every == 0) s->attention.blocks = (struct block_pattern){0};
 }
 
 /* Ids that no text has: their logits are minus infinity. */

@@ -148,9 +148,9 @@ static struct value cohere_feed_forward(struct builder *b, struct value x, struc
 void build_cohere2_moe(struct builder *b) {
     struct config *c = b->config;
     struct stack s = stack_from_config(b, 10000);
-    s.norm = config_has(c, "rms_norm_eps")
-                 ? (struct norm_spec){.eps = s.d.norm_eps}
-                 : (struct norm_spec){.kind = NORM_LAYER, .eps = (float)config_real_or(c, "layer_norm_eps", 1e-5)};
+    s.norm = (struct norm_spec){.eps = s.d.norm_eps};
+    if (!config_has(c, "rms_norm_eps"))
+        s.norm = (struct norm_spec){.kind = NORM_LAYER, .eps = (float)config_real_or(c, "layer_norm_eps", 1e-5)};
     s.attention.rope_interleaved = true;
     s.logits_factor = config_real_or(c, "logit_scale", 0.0625);
     s.is_parallel = true;

@@ -86,10 +86,9 @@ struct value block_mla(struct builder *b, struct value x, const struct mla_spec 
     const struct weight *up_keys =
         is_split ? b_heads(b, (struct matrix_source){.module = embed}, n, latent, s->nope_dim)
                  : b_heads(b, (struct matrix_source){.module = kv_b, .rows = key_rows}, n, s->nope_dim, latent);
-    const struct weight *up_values = b_heads(b,
-                                             is_split ? (struct matrix_source){.module = unembed}
-                                                      : (struct matrix_source){.module = kv_b, .rows = value_rows},
-                                             n, s->value_dim, latent);
+    struct matrix_source value_source = {.module = kv_b, .rows = value_rows};
+    if (is_split) value_source = (struct matrix_source){.module = unembed};
+    const struct weight *up_values = b_heads(b, value_source, n, s->value_dim, latent);
     b_multiply_heads(b, q_nope, up_keys, !is_split, q_all, key_dim);
 
     b_copy(b, c_kv, value_columns(k_all, 0, latent));
