@@ -5,7 +5,9 @@
  * walls are measured for a moment (kernels/walls.h), since a shared machine changes its speed. Counted are the bytes that
  * a decode step must read (weights once, experts as routed, keys and values of the positions so far, recurrent state) and
  * the multiply-adds of the prompt's matrix products (two operations each; the head for one row). End tokens are ignored, so
- * that the number of tokens is that asked for; decode rate = tokens after the first over the time after it. */
+ * that the number of tokens is that asked for; decode rate = tokens after the first over the time after it. With --depth a second prompt of that length
+ * gives the decode rate, and the first pass what a token costs without that depth: the difference is the time of the keys
+ * and values alone. */
 #include "cli/commands.h"
 #include "cli/session.h"
 #include "cli/synth.h"
@@ -32,12 +34,13 @@ struct bench {
     struct walls *walls;
     double load_s;
     /* of the running pass */
-    uint64_t start_ns, first_ns, last_ns, all_started_ns;
+    double start_s, first_s, last_s, all_started_s;
     size_t n_first, n_finished, n_after_all_started;
     struct mx_error failure;
     /* of each repeat */
     double prefill_s[MAX_REPEATS], decode_tok_s[MAX_REPEATS], read_gb_s[MAX_REPEATS], int8_gop_s[MAX_REPEATS];
     double decode_share[MAX_REPEATS], prefill_share[MAX_REPEATS];
+    double shallow_tok_s[MAX_REPEATS], depth_gb_s[MAX_REPEATS], depth_share[MAX_REPEATS]; /* with --depth */
 };
 
 /* ---- what a step needs ---- */
@@ -91,15 +94,15 @@ static double cache_bytes(const struct model *m, double depth) {
 
 static enum verdict on_event(void *context, const struct engine_event *event) {
     struct bench *b = context;
-    uint64_t now = clock_now_ns();
+    double now = walls_now(b->walls);
     if (event->kind == EVENT_TOKEN) {
         if (event->n_generated == 1) {
-            if (!b->n_first++) b->first_ns = now;
-            if (b->n_first == b->n_batch) b->all_started_ns = now;
+            if (!b->n_first++) b->first_s = now;
+            if (b->n_first == b->n_batch) b->all_started_s = now;
         } else if (b->n_first == b->n_batch) {
             b->n_after_all_started++;
         }
-        b->last_ns = now;
+        b->last_s = now;
     }
     if (event->kind == EVENT_FINISHED) {
         b->n_finished++;
@@ -118,7 +121,7 @@ static bool run_pass(struct bench *b, const uint32_t *prompt, size_t n_prompt, s
                                      .context = b};
     request.sampling.ignore_eos = true;
     b->n_first = b->n_finished = b->n_after_all_started = 0;
-    b->start_ns = clock_now_ns();
+    b->start_s = walls_now(b->walls);
     for (size_t i = 0; i < b->n_batch; i++) {
         uint64_t id;
         if (!engine_submit(b->session.engine, &request, &id, err)) return false;
@@ -141,27 +144,43 @@ static double median(const double *values, size_t n) {
     return n % 2 ? sorted[n / 2] : (sorted[n / 2 - 1] + sorted[n / 2]) / 2;
 }
 
+/* Seconds and bytes of a decode step of the last pass. */
+static void decode_step(const struct bench *b, size_t depth, double *seconds, double *bytes) {
+    double steps = (double)b->n_after_all_started / (double)b->n_batch, mean_depth = (double)depth + steps / 2;
+    *seconds = (b->last_s - b->all_started_s) / steps;
+    *bytes = weight_bytes(&b->session.model.graph, b->n_batch) +
+             (double)b->n_batch * cache_bytes(&b->session.model, mean_depth);
+}
+
 /* One measured pass, between slices of the walls. */
 static bool measure(struct bench *b, size_t repeat, struct mx_error *err) {
     const struct graph *g = &b->session.model.graph;
     double head, products = row_products(g, &head), read = walls_read_gb_s(b->walls, 0.15);
-    double int8 = walls_int8_gop_s(b->walls, 0.1);
-    if (!run_pass(b, b->prompt, b->n_prompt, b->n_deep ? 1 : b->n_tokens, err)) return false;
-    b->prefill_s[repeat] = (double)(b->first_ns - b->start_ns) * 1e-9;
-    if (b->n_batch > 1) b->prefill_s[repeat] = (double)(b->all_started_ns - b->start_ns) * 1e-9 / (double)b->n_batch;
+    double int8 = walls_int8_gop_s(b->walls, 0.1), seconds = 0, bytes = 0;
+    if (!run_pass(b, b->prompt, b->n_prompt, b->n_tokens, err)) return false;
+    b->prefill_s[repeat] = b->first_s - b->start_s;
+    if (b->n_batch > 1) b->prefill_s[repeat] = (b->all_started_s - b->start_s) / (double)b->n_batch;
     int8 = (int8 + walls_int8_gop_s(b->walls, 0.1)) / 2;
-    if (b->n_deep && !run_pass(b, b->deep, b->n_deep, b->n_tokens, err)) return false;
+    bool has_steps = b->n_after_all_started > 0;
+    if (has_steps) decode_step(b, b->n_prompt, &seconds, &bytes);
+    if (b->n_deep) {
+        double shallow_s = seconds, shallow_bytes = bytes;
+        if (!run_pass(b, b->deep, b->n_deep, b->n_tokens, err)) return false;
+        has_steps = has_steps && b->n_after_all_started > 0;
+        if (has_steps) {
+            decode_step(b, b->n_deep, &seconds, &bytes);
+            b->shallow_tok_s[repeat] = (double)b->n_batch / shallow_s;
+            if (seconds > shallow_s) b->depth_gb_s[repeat] = 1e-9 * (bytes - shallow_bytes) / (seconds - shallow_s);
+        }
+    }
     read = (read + walls_read_gb_s(b->walls, 0.15)) / 2;
-    double seconds = (double)(b->last_ns - b->all_started_ns) * 1e-9;
-    size_t depth = b->n_deep ? b->n_deep : b->n_prompt;
     b->read_gb_s[repeat] = read;
     b->int8_gop_s[repeat] = int8;
     b->prefill_share[repeat] = 2e-9 * (products * (double)b->n_prompt + head) / b->prefill_s[repeat] / int8;
-    if (!b->n_after_all_started) return true;
-    b->decode_tok_s[repeat] = (double)b->n_after_all_started / seconds;
-    double steps = (double)b->n_after_all_started / (double)b->n_batch, mean_depth = (double)depth + steps / 2;
-    double bytes = weight_bytes(g, b->n_batch) + (double)b->n_batch * cache_bytes(&b->session.model, mean_depth);
-    b->decode_share[repeat] = bytes * steps / seconds * 1e-9 / read;
+    if (!has_steps) return true;
+    b->decode_tok_s[repeat] = (double)b->n_batch / seconds;
+    b->decode_share[repeat] = bytes / seconds * 1e-9 / read;
+    b->depth_share[repeat] = b->depth_gb_s[repeat] / read;
     return true;
 }
 
@@ -309,6 +328,7 @@ static bool run(struct bench *b, struct mx_error *err) {
         fflush(stdout);
     }
     if (!make_prompts(b, err) || !open_walls(b, err)) return false;
+    if (options_flag(b->options, OPT_PROCESSOR_TIME)) walls_count_processor_time(b->walls);
     if (b->n_warm && !run_pass(b, b->prompt, b->n_prompt, b->n_warm, err)) return false;
     for (size_t i = 0; i < b->n_repeats; i++)
         if (!measure(b, i, err)) return false;
@@ -337,6 +357,10 @@ static void write_text(const struct bench *b, struct buffer *out) {
     buffer_printf(out, "  Prefill:          %.2f ms (%.2f tok/s)\n", prefill * 1e3, (double)b->n_prompt / prefill);
     buffer_printf(out, "  Decode:           %.2f ms (%.2f tok/s)\n",
                   decode > 0 ? 1e3 * (double)((b->n_tokens - 1) * b->n_batch) / decode : 0.0, decode);
+    if (b->n_deep)
+        buffer_printf(out, "  Without depth:    %.2f tok/s; keys and values at %.1f GB/s (%.1f %% of the read wall)\n",
+                      median(b->shallow_tok_s, b->n_repeats), median(b->depth_gb_s, b->n_repeats),
+                      100 * median(b->depth_share, b->n_repeats));
     buffer_printf(out, "  Peak memory:      %.2f GB\n", peak_gb());
     buffer_printf(out, "  Read wall:        %.1f GB/s (%s); decode reaches %.1f %%\n", read, walls_read_way(b->walls),
                   100 * median(b->decode_share, b->n_repeats));
@@ -368,6 +392,11 @@ static void write_row(struct json_writer *w, const struct bench *b, size_t i) {
     write_real(w, "wall_int8_gop_s", b->int8_gop_s[i]);
     write_real(w, "decode_wall_share", b->decode_share[i]);
     write_real(w, "prefill_wall_share", b->prefill_share[i]);
+    if (b->n_deep) {
+        write_real(w, "shallow_decode_tok_s", b->shallow_tok_s[i]);
+        write_real(w, "depth_gb_s", b->depth_gb_s[i]);
+        write_real(w, "depth_wall_share", b->depth_share[i]);
+    }
     json_end_object(w);
 }
 
@@ -402,6 +431,7 @@ static void write_json(const struct bench *b, struct buffer *out) {
     write_integer(&w, "batch", b->n_batch);
     write_integer(&w, "depth", b->n_deep);
     write_integer(&w, "repeat", b->n_repeats);
+    write_text_value(&w, "time", options_flag(b->options, OPT_PROCESSOR_TIME) ? "processor" : "wall");
     json_end_object(&w);
     write_real(&w, "load_s", b->load_s);
     write_real(&w, "peak_memory_gb", peak_gb());
@@ -419,6 +449,11 @@ static void write_json(const struct bench *b, struct buffer *out) {
     write_real(&w, "wall_int8_gop_s", median(b->int8_gop_s, b->n_repeats));
     write_real(&w, "decode_wall_share", median(b->decode_share, b->n_repeats));
     write_real(&w, "prefill_wall_share", median(b->prefill_share, b->n_repeats));
+    if (b->n_deep) {
+        write_real(&w, "shallow_decode_tok_s", median(b->shallow_tok_s, b->n_repeats));
+        write_real(&w, "depth_gb_s", median(b->depth_gb_s, b->n_repeats));
+        write_real(&w, "depth_wall_share", median(b->depth_share, b->n_repeats));
+    }
     json_end_object(&w);
     json_end_object(&w);
     buffer_putc(out, '\n');

@@ -315,6 +315,34 @@ static void check_temporary(void) {
     folder_remove(folder);
 }
 
+/* What a token costs more after many positions is told as the rate of the keys and values between: of the bundled model
+ * 8 layers * 2 heads * 64 * 2 * 2 bytes for each of 800 - 32 positions. */
+static void check_depth(void) {
+    struct process p;
+    struct arena arena = {0};
+    struct mx_error err;
+    const double bytes = 768.0 * 4096;
+    run_words(&p, "bench-decode --prompt-tokens 32 --depth 800 -n 9 --warmup-tokens 1 --processor-time --json", "");
+    const struct json *report = p.status ? NULL : json_parse(&arena, out_of(&p), p.out.length, 0, 8, &err);
+    const struct json *row = report ? json_get(report, "median") : NULL;
+    double shallow = row ? json_number(json_get(row, "shallow_decode_tok_s"), 0) : 0;
+    double deep = row ? json_number(json_get(row, "decode_tok_s"), 0) : 0;
+    double rate = row ? json_number(json_get(row, "depth_gb_s"), -1) : -1, more = 1 / deep - 1 / shallow;
+    double share = row ? json_number(json_get(row, "depth_wall_share"), -1) : -1;
+    double wall = row ? json_number(json_get(row, "wall_read_gb_s"), 0) : 0;
+    bool ok = shallow > 0 && deep > 0 && wall > 0;
+    /* Printed are six digits; a difference of nearly equal times has fewer. */
+    double slack = 2e-5 * (1 / deep) / (more > 0 ? more : 1) + 1e-4;
+    if (more > 0 && slack < 0.1)
+        ok = ok && rate > bytes * 1e-9 / more * (1 - slack) && rate < bytes * 1e-9 / more * (1 + slack);
+    ok = ok && share >= rate / wall * 0.999 && share <= rate / wall * 1.001;
+    if (!tap_ok(ok, "depth_costs_the_bytes_of_its_keys_and_values"))
+        tap_note("%d, %g and %g tok/s, %g GB/s, share %g of %g, %s", p.status, shallow, deep, rate, share, wall,
+                 err_of(&p));
+    process_free(&p);
+    arena_free(&arena);
+}
+
 /* Each line is answered by one, those that are broken too. */
 static void check_lines(void) {
     static const char *const commands[] = {"tokenize --jsonl",
@@ -374,6 +402,7 @@ int main(void) {
     check_logits();
     check_odd_values();
     check_temporary();
+    check_depth();
     check_lines();
     return tap_done();
 }
