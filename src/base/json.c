@@ -399,6 +399,8 @@ static bool parse_all(struct parser *p, struct json *root) {
 const struct json *json_parse(struct arena *arena, const char *text, size_t length, int flags, int max_depth,
                               struct mx_error *err) {
     if (!text) return json_parse(arena, "", 0, flags, max_depth, err); /* an empty file's mapping */
+    /* length is 0 where the text is "" */
+    /* cppcheck-suppress pointerOutOfBoundsCond */
     struct parser p = {.arena = arena, .start = text, .at = text, .end = text + length, .flags = flags, .err = err};
     p.max_depth = max_depth > 10000 ? 10000 : max_depth;
     if (length >= 3 && !memcmp(text, "\xef\xbb\xbf", 3)) p.at += 3;
