@@ -36,6 +36,7 @@ enum verdict choice_tell(struct choice *c, struct engine_event event) {
     event.choice = c->number;
     event.n_prompt = c->n_prompt;
     event.n_cached = c->n_cached;
+    event.cache = c->cache;
     event.n_computed = c->sequence.n_cells < c->n_prompt ? c->sequence.n_cells : c->n_prompt;
     event.n_generated = c->n_tokens - c->n_prompt;
     return r->on_event ? r->on_event(r->context, &event) : VERDICT_GO_ON;

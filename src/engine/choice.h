@@ -44,6 +44,7 @@ struct choice {
     bool wants_token;            /* the step computes its last row's logits */
     float *pooled;               /* [hidden_size] sum of hidden states so far, where they are pooled */
     size_t n_cached;             /* tokens of the prompt that the prefix cache had */
+    struct cache_finding cache;  /* why so many */
     struct diffusion *diffusion; /* of models that denoise blocks, once the prompt is read */
     uint32_t snapshot_at;        /* cells of the snapshot taken last while decoding; 0 = none */
 };

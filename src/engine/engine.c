@@ -97,8 +97,12 @@ static bool shrink_cache(struct engine *e) {
 /* What the prefix cache, or the sequence that was kept, knows of the tokens. */
 static void use_cache(struct engine *e, struct choice *c) {
     if (c->sequence.n_cells) return;
-    if (c->shared->request.pooling == POOLING_MEAN) return; /* every row is needed */
-    uint32_t n = prefix_cache_lookup(&e->cache, c->tokens, c->n_tokens, &c->sequence);
+    struct cache_finding finding = {CACHE_ALL_NEEDED, 0};
+    if (c->shared->request.pooling == POOLING_MEAN) {
+        c->cache = finding;
+        return;
+    }
+    uint32_t n = prefix_cache_lookup(&e->cache, c->tokens, c->n_tokens, &c->sequence, &finding);
     if (c->shared->request.keeps) {
         uint32_t common = kept_common(&e->kept, c->tokens, c->n_tokens);
         if (common > n && kept_take(&e->kept, &c->sequence, common, n + 1)) n = c->sequence.n_cells;
@@ -106,6 +110,7 @@ static void use_cache(struct engine *e, struct choice *c) {
     }
     if (c->n_tokens != c->n_prompt) return; /* preempted: the request's figures stand */
     c->n_cached = n;
+    c->cache = finding;
     e->stats.n_prompt_tokens += c->n_prompt;
     e->stats.n_cached_tokens += n;
 }

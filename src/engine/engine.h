@@ -10,6 +10,7 @@
 #ifndef MLXCEL_ENGINE_ENGINE_H
 #define MLXCEL_ENGINE_ENGINE_H
 
+#include "engine/cache_finding.h"
 #include "engine/model.h"
 #include "engine/sampler.h"
 
@@ -47,6 +48,7 @@ struct engine_event {
     const float *hidden;                /* EVENT_FINISHED of a request with pooling: [hidden_size]; else NULL */
     size_t n_prompt, n_computed, n_generated; /* tokens so far */
     size_t n_cached;                          /* of the prompt, found in the prefix cache */
+    struct cache_finding cache;               /* why so many */
 };
 
 enum verdict { VERDICT_GO_ON, VERDICT_STOP };

@@ -8,11 +8,17 @@
 struct prefix_node {
     struct prefix_node *parent, *child, *sibling;
     uint64_t used;
+    uint64_t key; /* hash of all tokens from the root to here */
     bool has_snapshot;
     struct snapshot snapshot;
     uint32_t tokens[PAGE_CELLS];
     uint32_t pages[]; /* [groups]; NO_PAGE for groups with windows */
 };
+
+static uint64_t hash_page(uint64_t key, const uint32_t *tokens) {
+    for (size_t i = 0; i < PAGE_CELLS; i++) key = (key ^ tokens[i]) * 0x100000001b3u; /* FNV-1a's prime */
+    return key;
+}
 
 static struct prefix_node *new_node(struct prefix_cache *cache, struct prefix_node *parent, const uint32_t *tokens) {
     size_t n = cache->model->graph.n_groups;
@@ -22,6 +28,7 @@ static struct prefix_node *new_node(struct prefix_cache *cache, struct prefix_no
     node->snapshot.state = NO_SLOT;
     if (!parent) return node;
     memcpy(node->tokens, tokens, sizeof node->tokens);
+    node->key = hash_page(parent->key, tokens);
     node->parent = parent;
     node->sibling = parent->child;
     parent->child = node;
@@ -69,10 +76,12 @@ bool prefix_cache_evict(struct prefix_cache *cache, bool only_snapshot) {
         if (fits && (!oldest || n->used < oldest->used)) oldest = n;
     }
     if (!oldest) return false;
-    if (only_snapshot)
+    if (only_snapshot) {
         drop_snapshot(cache, oldest);
-    else
+    } else {
+        cache->evicted[cache->n_evicted++ % N_REMEMBERED_EVICTIONS] = oldest->key;
         drop_leaf(cache, oldest);
+    }
     return true;
 }
 
@@ -109,11 +118,40 @@ void prefix_cache_free(struct prefix_cache *cache) {
     *cache = (struct prefix_cache){0};
 }
 
-uint32_t prefix_cache_lookup(struct prefix_cache *cache, const uint32_t *tokens, size_t n, struct sequence *s) {
+/* Why the node has no child with this page of tokens; n_before tokens lead to the node. */
+static struct cache_finding explain(const struct prefix_cache *cache, const struct prefix_node *node,
+                                    const uint32_t *tokens, uint32_t n_before) {
+    uint64_t key = hash_page(node->key, tokens);
+    size_t n = cache->n_evicted < N_REMEMBERED_EVICTIONS ? cache->n_evicted : N_REMEMBERED_EVICTIONS;
+    for (size_t i = 0; i < n; i++)
+        if (cache->evicted[i] == key) return (struct cache_finding){CACHE_EVICTED, n_before};
+    if (!cache->root->child) return (struct cache_finding){CACHE_EMPTY, 0};
+    uint32_t most = 0;
+    for (const struct prefix_node *child = node->child; child; child = child->sibling) {
+        uint32_t same = 0;
+        while (same < PAGE_CELLS && child->tokens[same] == tokens[same]) same++;
+        if (same > most) most = same;
+    }
+    return (struct cache_finding){CACHE_DIFFERS, n_before + most};
+}
+
+uint32_t prefix_cache_lookup(struct prefix_cache *cache, const uint32_t *tokens, size_t n, struct sequence *s,
+                             struct cache_finding *finding) {
     struct prefix_node *node = cache->root, *best = NULL;
     uint32_t depth = 0, best_depth = 0, most = (uint32_t)((n - 1) / PAGE_CELLS);
-    if (!node || n > cache->rope_limit) return 0;
-    while (depth < most && (node = find_child(node, tokens + (size_t)depth * PAGE_CELLS))) {
+    *finding = (struct cache_finding){!node                   ? CACHE_OFF
+                                      : n > cache->rope_limit ? CACHE_LONG_PROMPT
+                                                              : CACHE_SHORT_PROMPT,
+                                      node ? cache->rope_limit : 0};
+    if (!node || n > cache->rope_limit || !most) return 0;
+    finding->end = CACHE_WHOLE;
+    while (depth < most) {
+        const struct prefix_node *parent = node;
+        node = find_child(parent, tokens + (size_t)depth * PAGE_CELLS);
+        if (!node) {
+            *finding = explain(cache, parent, tokens + (size_t)depth * PAGE_CELLS, depth * PAGE_CELLS);
+            break;
+        }
         for (size_t g = 0; g < cache->model->graph.n_groups; g++) cache->found[g][depth] = node->pages[g];
         node->used = ++cache->clock;
         depth++;
@@ -121,11 +159,13 @@ uint32_t prefix_cache_lookup(struct prefix_cache *cache, const uint32_t *tokens,
         best = node;
         best_depth = depth;
     }
+    if (best_depth < depth) *finding = (struct cache_finding){CACHE_NO_SNAPSHOT, depth * PAGE_CELLS};
     if (!best) return 0;
     bool ok = sequence_adopt(s, cache->found, best_depth, cache->needs_snapshots ? &best->snapshot : NULL);
     /* Out of slots: a snapshot other than the one wanted may give its slot. */
     while (!ok && cache->n_snapshots > 1 && prefix_cache_evict(cache, true) && best->has_snapshot)
         ok = sequence_adopt(s, cache->found, best_depth, &best->snapshot);
+    if (!ok) *finding = (struct cache_finding){CACHE_NO_STATE_SLOT, 0};
     return ok ? s->n_cells : 0;
 }
 

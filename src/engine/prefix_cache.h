@@ -11,9 +11,12 @@
 #ifndef MLXCEL_ENGINE_PREFIX_CACHE_H
 #define MLXCEL_ENGINE_PREFIX_CACHE_H
 
+#include "engine/cache_finding.h"
 #include "engine/sequence.h"
 
 struct prefix_node;
+
+enum { N_REMEMBERED_EVICTIONS = 1024 };
 
 struct prefix_cache {
     struct model *model;
@@ -23,6 +26,9 @@ struct prefix_cache {
     uint64_t clock;      /* of uses */
     size_t n_nodes, n_snapshots, max_nodes;
     uint32_t **found; /* [groups] scratch: pages of a lookup */
+    uint64_t
+        evicted[N_REMEMBERED_EVICTIONS]; /* keys of the nodes that were given up last, to name the cause of a miss */
+    size_t n_evicted;                    /* so far */
 };
 
 /* max_nodes: pages (of each group) kept at most; 0 = none: the cache does nothing. */
@@ -30,8 +36,9 @@ bool prefix_cache_init(struct prefix_cache *cache, struct model *model, size_t m
 void prefix_cache_free(struct prefix_cache *cache);
 
 /* Fills the empty sequence with the longest known beginning of tokens[0 .. n) that leaves at least one token to compute.
- * Returns the number of cells (0 = nothing was found). */
-uint32_t prefix_cache_lookup(struct prefix_cache *cache, const uint32_t *tokens, size_t n, struct sequence *sequence);
+ * Returns the number of cells (0 = nothing was found); *finding says why they are not more. */
+uint32_t prefix_cache_lookup(struct prefix_cache *cache, const uint32_t *tokens, size_t n, struct sequence *sequence,
+                             struct cache_finding *finding);
 
 /* Keeps the sequence's full pages; tokens are those of its cells, n_prompt the length of its request's prompt. With
  * `snapshot`, and at a page border, also a snapshot where the model needs one. What does not fit is left out. */

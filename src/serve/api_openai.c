@@ -53,10 +53,14 @@ void openai_write_timings(struct json_writer *w, const struct generation *g) {
     if (!first) first = end;
     if (!started) started = first;
     size_t cached = generation_n_cached(g);
+    char text[CACHE_FINDING_TEXT];
     json_write_key(w, "timings");
     json_begin_object(w);
     json_write_key(w, "cache_n");
     json_write_integer(w, (int64_t)cached);
+    generation_cache_text(g, true, text);
+    json_write_key(w, "cache");
+    json_write_string(w, text);
     write_rate(w, "prompt", (double)(generation_n_prompt(g) - cached), (double)(first - started) * 1e-6);
     write_rate(w, "predicted", (double)generation_n_generated(g), end > first ? (double)(end - first) * 1e-6 : 0);
     json_end_object(w);

@@ -12,6 +12,7 @@
 #include "base/buffer.h"
 #include "base/error.h"
 #include "base/json.h"
+#include "engine/cache_finding.h"
 #include "serve/http.h"
 
 #include <pthread.h>
@@ -57,6 +58,7 @@ struct exchange {
     /* For the log line. */
     const char *model_name, *finish; /* in the arena or static */
     size_t n_prompt, n_cached, n_generated;
+    char cache[CACHE_FINDING_TEXT];
     uint64_t first_token_ns;
 };
 

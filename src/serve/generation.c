@@ -102,6 +102,14 @@ size_t generation_n_cached(const struct generation *g) {
     return n;
 }
 
+void generation_cache_text(const struct generation *g, bool is_for_client, char text[CACHE_FINDING_TEXT]) {
+    uint32_t i = 0;
+    while (i + 1 < g->n_prompts && g->prompts[i].n_cached) i++;
+    struct cache_finding finding = g->prompts[g->prompts[i].n_cached ? 0 : i].cache;
+    if (is_for_client) finding = cache_finding_for_client(finding);
+    cache_finding_text(finding, generation_n_cached(g), generation_n_prompt(g), text);
+}
+
 size_t generation_n_generated(const struct generation *g) {
     size_t n = 0;
     for (uint32_t i = 0; i < g->n_choices; i++) n += g->choices[i].n_generated;
@@ -261,10 +269,14 @@ static void finish(struct generation *g) {
     size_t n_prompt = generation_n_prompt(g), n_cached = generation_n_cached(g),
            n_generated = generation_n_generated(g);
     uint64_t first = atomic_load(&g->first_token_ns), started = atomic_load(&g->started_ns);
+    char cache[CACHE_FINDING_TEXT];
     g->ended_ns = clock_now_ns();
     x->n_prompt = n_prompt;
     x->n_cached = n_cached;
     x->n_generated = n_generated;
+    generation_cache_text(g, true, cache);
+    if (*cache) exchange_add_header(x, "X-Mlxcel-Cache", cache);
+    generation_cache_text(g, false, x->cache);
     metrics_count(&m->n_prompt_tokens, n_prompt - n_cached);
     metrics_count(&m->n_cached_tokens, n_cached);
     metrics_count(&m->n_generated_tokens, n_generated);
@@ -303,6 +315,7 @@ static enum verdict on_event(void *context, const struct engine_event *event) {
     switch (event->kind) {
     case EVENT_STARTED:
         p->n_cached = event->n_cached;
+        p->cache = event->cache;
         if (!atomic_load(&g->started_ns)) {
             atomic_store(&g->started_ns, clock_now_ns());
             metrics_observe(&g->served->metrics->queue, (double)(clock_now_ns() - x->arrived_ns) * 1e-9);

@@ -44,6 +44,7 @@ struct generation_prompt {
     size_t n_tokens;
     uint64_t id; /* the engine's; 0 = not submitted */
     size_t n_cached;
+    struct cache_finding cache;
     struct guide *guide; /* or NULL */
 };
 
@@ -135,6 +136,8 @@ void generation_expire(struct exchange *exchange, int why);
 /* Sums. */
 size_t generation_n_prompt(const struct generation *generation);
 size_t generation_n_cached(const struct generation *generation);
+/* What the prefix cache had of the prompts, in words; of several prompts, why the first one was missed. */
+void generation_cache_text(const struct generation *generation, bool is_for_client, char text[CACHE_FINDING_TEXT]);
 size_t generation_n_generated(const struct generation *generation);
 
 /* Why a choice ended, for those who ask: the stop string, or NULL. */

@@ -59,6 +59,7 @@ static void write_json(const struct exchange *x, const char *when, double ms, do
     if (x->n_prompt) {
         number_member(&w, "prompt_tokens", x->n_prompt);
         number_member(&w, "cached_tokens", x->n_cached);
+        if (*x->cache) text_member(&w, "cache", x->cache);
         number_member(&w, "generated_tokens", x->n_generated);
         json_write_key(&w, "first_token_ms");
         json_write_real_as(&w, "%.1f", first_ms);
@@ -86,6 +87,8 @@ void log_request(struct server *s, const struct exchange *x) {
     if (x->n_prompt)
         buffer_printf(&line, " prompt=%zu cached=%zu generated=%zu first=%.1fms", x->n_prompt, x->n_cached,
                       x->n_generated, first);
+    bool has_reason = *x->cache && (!x->n_cached || strchr(x->cache, ';'));
+    if (has_reason) buffer_printf(&line, " (%s)", x->cache);
     if (x->finish) buffer_printf(&line, " %s", x->finish);
     write_line(&line);
 }

@@ -132,6 +132,40 @@ static void test_prefix_cache(void) {
     buffer_free(&body);
 }
 
+/* What the header of an answer to these token ids says; the timings must say the same. */
+static void check_cache_header(const char *name, const uint32_t *ids, size_t n, const char *wanted) {
+    struct response r;
+    struct buffer body = {0};
+    buffer_puts(&body, "{\"n_predict\":1,\"prompt\":[");
+    for (size_t i = 0; i < n; i++) buffer_printf(&body, "%s%u", i ? "," : "", ids[i]);
+    buffer_puts(&body, "]}");
+    http_ask(&server, "POST", "/completion", body.data, &r);
+    const char *header = response_header(&r, "x-mlxcel-cache");
+    if (!tap_ok(header && !strcmp(header, wanted) &&
+                    json_string_is(json_path(response_json(&r, &arena), "timings.cache"), wanted),
+                "%s", name))
+        tap_note("%s, expected %s", header ? header : "no header", wanted);
+    response_free(&r);
+    buffer_free(&body);
+}
+
+static void test_cache_header(void) {
+    uint32_t ids[200];
+    for (uint32_t i = 0; i < 200; i++) ids[i] = 2000 + i; /* no text of other cases */
+    check_cache_header("an answer names why the cache was missed", ids, 60,
+                       "miss: shorter than a page of 64 tokens and one more");
+    check_cache_header("also where it was asked before", ids, 60,
+                       "miss: shorter than a page of 64 tokens and one more");
+    struct response r;
+    http_ask(&server, "GET", "/props", NULL, &r);
+    tap_ok(r.status == 200 && !response_header(&r, "x-mlxcel-cache"), "other answers have no such header");
+    response_free(&r);
+    check_cache_header("a prompt like no other one", ids, 200, "miss: differs within 64 tokens");
+    check_cache_header("a hit is told with its length", ids, 200, "hit 192 of 200");
+    ids[100] = 7;
+    check_cache_header("and where it ended", ids, 200, "hit 64 of 200; differs within 128 tokens");
+}
+
 static void test_state(void) {
     int status;
     const struct json *props = ask("GET", "/props", NULL, &status);
@@ -201,6 +235,7 @@ int main(void) {
     test_completion();
     test_tokens();
     test_prefix_cache();
+    test_cache_header();
     test_state();
     test_saved_slots();
     tap_ok(server_stop(&server, 10000) == 0, "the server ends well");
