@@ -78,6 +78,7 @@ static const char *const cases[] = {
     "molmo2-bf16",
     "moondream2-bf16",
     "hf-gptj",
+    "hf-phi-qknorm",
     "hf-glm-ocr-text",
     "hf-paddleocr-vl-text",
     "hf-mllama-text",
