@@ -131,6 +131,7 @@ static bool run_greedy(struct run *r, struct mx_error *err) {
         if (!batch_add(&r->batch, &r->sequence, &r->greedy_ids[i], 1, (uint32_t)r->n_prompt, OUTPUT_LAST, NULL))
             return error_set(err, ERROR_MEMORY, "the sequence does not fit into the cache");
         batch_run(&r->batch, NULL);
+        if (checkpoint_is_damaged(&r->model.checkpoint, err)) return false;
         last = batch_logits(&r->batch, 0);
     }
     return true;
