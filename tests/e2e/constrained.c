@@ -132,7 +132,7 @@ static void refuses_what_it_cannot_do(void) {
     struct process p;
     tap_ok(process_run(&p, argv, 60000) && p.status == 2, "two constraints are wrong usage");
     process_free(&p);
-    tap_ok(process_run(&p, bad, 60000) && p.status == 1 && strstr(p.err.data, "regular expression"),
+    tap_ok(process_run(&p, bad, 60000) && p.status == 2 && strstr(p.err.data, "regular expression"),
            "a broken expression is named");
     process_free(&p);
     buffer_free(&out);

@@ -107,7 +107,7 @@ static bool has_experts(const char *folder) {
 static void add_divergence(const struct golden *g, const char *folder, const struct golden_result *exact) {
     struct golden_result fast;
     struct mx_error err = {0};
-    struct model_options options = {.precision = PRECISION_FAST, .tier = kernels_best_tier(), .n_threads = 1};
+    struct model_options options = {.precision = PRECISION_FAST, .tier = (int)kernels_best_tier(), .n_threads = 1};
     if (g->n_canvas || n_divergences == MOST_DENSE || has_experts(folder)) return;
     if (golden_compute(g, folder, options, 0, &fast, &err)) {
         double kl = divergence(exact->logits, fast.logits, g->n_prompt, exact->vocab);

@@ -335,7 +335,7 @@ static void the_command_prints_the_rendering(void) {
     RUN("messages that are no array", "{}", 2, "", "expected an array", "-m", folder, "--messages", "-");
     RUN("kwargs that are no object", NULL, 2, "", "--chat-template-kwargs", "-m", folder, "--messages", messages,
         "--kwargs", "[1]");
-    RUN("a missing folder", NULL, 1, "", "no such folder", "-m", "/nonexistent", "--messages", messages);
+    RUN("a missing folder", NULL, 1, "", "No such file or directory", "-m", "/nonexistent", "--messages", messages);
     RUN("a refusal", NULL, 1, "", "not today", "--chat-template", "{{ raise_exception('not today') }}", "--messages",
         messages);
 }

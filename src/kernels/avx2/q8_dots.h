@@ -70,7 +70,8 @@ Q8_INLINE __m256i multiply_quad(enum weight_format format, __m256i codes, __m256
 Q8_INLINE void chunk_dots(enum weight_format format, int groups, int n_rows, uint32_t n, const unsigned char *codes,
                           uint32_t shift, const unsigned char *pack, size_t step, __m256i out[][4]) {
     /* Quads that share a word follow each other. */
-    const int order = q8_order(format), shared = order == ACTIVATION_NIBBLES ? 2 : order == ACTIVATION_CRUMBS ? 4 : 1;
+    const enum activation_form order = q8_order(format);
+    const int shared = order == ACTIVATION_NIBBLES ? 2 : order == ACTIVATION_CRUMBS ? 4 : 1;
     const int per_group = 16 / groups, fit = quads_together(format), together = fit < per_group ? fit : per_group;
     __m256i words[16];
     chunk_words(format, n, codes, shift, words);

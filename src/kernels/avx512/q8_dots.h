@@ -73,7 +73,8 @@ Q8_INLINE __m512i chunk_quad(enum weight_format format, const __m512i words[16],
 Q8_INLINE void chunk_dots(enum weight_format format, int groups, int n_rows, uint32_t n, const unsigned char *codes,
                           uint32_t shift, const unsigned char *pack, size_t step, __m512i out[][4]) {
     /* Quads that share a word follow each other; four sums or more are under way at a time. */
-    const int order = q8_order(format), shared = order == ACTIVATION_NIBBLES ? 2 : order == ACTIVATION_CRUMBS ? 4 : 1;
+    const enum activation_form order = q8_order(format);
+    const int shared = order == ACTIVATION_NIBBLES ? 2 : order == ACTIVATION_CRUMBS ? 4 : 1;
     const int per_group = 16 / groups, n_sums = n_rows * groups >= 4 ? 1 : 4 / (n_rows * groups);
     __m512i words[16];
     chunk_words(format, n, codes, shift, words);
