@@ -62,7 +62,7 @@ static bool grow_slots(struct vocab *vocab, size_t n_texts) {
 static bool grow_tokens(struct vocab *vocab, size_t size) {
     size_t before = vocab->capacity;
     if (!array_reserve(&vocab->tokens, &vocab->capacity, size, sizeof *vocab->tokens)) return false;
-    memset(vocab->tokens + before, 0, (vocab->capacity - before) * sizeof *vocab->tokens);
+    if (vocab->capacity > before) memset(vocab->tokens + before, 0, (vocab->capacity - before) * sizeof *vocab->tokens);
     return true;
 }
 
