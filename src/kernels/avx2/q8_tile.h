@@ -78,7 +78,7 @@ Q8_INLINE int quads_in_16_bits(enum weight_format format) {
 
 /* What happens to the dot products of group g of one row and 8 outputs, once they are whole. */
 Q8_INLINE void tile_scale(enum weight_format format, int groups, int rows, int g, int m, int v, __m256i dot_bits,
-                          const float *scales, const float *numbers, float *partial, float *acc) {
+                          const float *scales, const float *numbers, float *partial, const float *before, float *acc) {
     const int at = (m * TILE_VECTORS + v) * 8, offset = q8_code_offset(format);
     const float *biases = scales + groups * TILE_VECTORS * 8;
     __m256 dot = _mm256_cvtepi32_ps(dot_bits), sum = _mm256_broadcast_ss(numbers + (g + 1) * rows + m);
@@ -91,12 +91,12 @@ Q8_INLINE void tile_scale(enum weight_format format, int groups, int rows, int g
         return;
     }
     __m256 scale_x = _mm256_broadcast_ss(numbers + m);
-    _mm256_storeu_ps(acc + at, _mm256_fmadd_ps(scale_x, t, _mm256_loadu_ps(acc + at)));
+    _mm256_storeu_ps(acc + at, _mm256_fmadd_ps(scale_x, t, _mm256_loadu_ps(before + at)));
 }
 
-/* acc[rows][16] takes one block: scale_x * (scale * dot + bias * sum, group by group). */
+/* acc[rows][16] = before + one block: scale_x * (scale * dot + bias * sum, group by group). */
 Q8_INLINE void tile_block(enum weight_format format, int groups, int rows, const unsigned char *panel,
-                          const unsigned char *pack, float *acc, void *spare) {
+                          const unsigned char *pack, const float *before, float *acc, void *spare) {
     const int per_group = 16 / groups, planes = tile_planes(format);
     const int step = quads_in_16_bits(format) < per_group ? quads_in_16_bits(format) : per_group;
     const float *scales = (const float *)(const void *)(panel + tile_codes_bytes(format));
@@ -137,7 +137,7 @@ Q8_INLINE void tile_block(enum weight_format format, int groups, int rows, const
                         if (!is_group_done)
                             _mm256_store_si256(wait, dot);
                         else
-                            tile_scale(format, groups, rows, g, m, v, dot, scales, numbers, partial, acc);
+                            tile_scale(format, groups, rows, g, m, v, dot, scales, numbers, partial, before, acc);
                     }
                 KEEP_IN_MEMORY();
             }

@@ -57,7 +57,7 @@ Q8_INLINE void codes_transposed(enum weight_format format, const unsigned char *
 
 /* What happens to the dot products of group g of one row and 16 outputs. */
 Q8_INLINE void tile_scale(enum weight_format format, int groups, int rows, int g, int m, int v, __m512i dot_bits,
-                          const float *scales, const float *numbers, float *partial, float *acc) {
+                          const float *scales, const float *numbers, float *partial, const float *before, float *acc) {
     const int at = (m * TILE_VECTORS + v) * 16, offset = q8_code_offset(format);
     const float *biases = scales + groups * TILE_VECTORS * 16;
     __m512 dot = _mm512_cvtepi32_ps(dot_bits), sum = _mm512_set1_ps(numbers[(g + 1) * rows + m]);
@@ -70,12 +70,12 @@ Q8_INLINE void tile_scale(enum weight_format format, int groups, int rows, int g
         return;
     }
     __m512 scale_x = _mm512_set1_ps(numbers[m]);
-    _mm512_storeu_ps(acc + at, _mm512_fmadd_ps(scale_x, t, _mm512_loadu_ps(acc + at)));
+    _mm512_storeu_ps(acc + at, _mm512_fmadd_ps(scale_x, t, _mm512_loadu_ps(before + at)));
 }
 
-/* acc[rows][32] takes one block: scale_x * (scale * dot + bias * sum, group by group). */
+/* acc[rows][32] = before + one block: scale_x * (scale * dot + bias * sum, group by group). */
 Q8_INLINE void tile_block(enum weight_format format, int groups, int rows, const unsigned char *panel,
-                          const unsigned char *pack, float *acc, void *spare) {
+                          const unsigned char *pack, const float *before, float *acc, void *spare) {
     const int per_group = 16 / groups;
     const float *scales = (const float *)(const void *)(panel + tile_codes_bytes(format));
     const float *numbers = (const float *)(const void *)(pack + rows * 64);
@@ -100,7 +100,7 @@ Q8_INLINE void tile_block(enum weight_format format, int groups, int rows, const
         for (int m = 0; m < rows; m++)
 #pragma GCC unroll 2
             for (int v = 0; v < TILE_VECTORS; v++)
-                tile_scale(format, groups, rows, g, m, v, dots[m][v], scales, numbers, spare, acc);
+                tile_scale(format, groups, rows, g, m, v, dots[m][v], scales, numbers, spare, before, acc);
         __asm__ volatile("" : : : "memory"); /* scaled sums are loaded again rather than held on the stack */
     }
 }

@@ -60,7 +60,7 @@ Q8_INLINE void codes_transposed(enum weight_format format, const unsigned char *
 
 /* What happens to the dot products of group g of one row and 4 outputs. */
 Q8_INLINE void tile_scale(enum weight_format format, int groups, int rows, int g, int m, int v, q8_ints dots,
-                          const float *scales, const float *numbers, float *partial, float *acc) {
+                          const float *scales, const float *numbers, float *partial, const float *before, float *acc) {
     const int at = (m * TILE_VECTORS + v) * Q8_LANES, offset = dot_offset(format);
     const float *biases = scales + groups * TILE_VECTORS * Q8_LANES;
     q8_floats dot = v_convert(dots), sum = v_splat(numbers[(g + 1) * rows + m]);
@@ -72,12 +72,12 @@ Q8_INLINE void tile_scale(enum weight_format format, int groups, int rows, int g
         v_store(partial + at, t);
         return;
     }
-    v_store(acc + at, v_fma(v_splat(numbers[m]), t, v_load(acc + at)));
+    v_store(acc + at, v_fma(v_splat(numbers[m]), t, v_load(before + at)));
 }
 
-/* acc[rows][8] takes one block: scale_x * (scale * dot + bias * sum, group by group). */
+/* acc[rows][8] = before + one block: scale_x * (scale * dot + bias * sum, group by group). */
 Q8_INLINE void tile_block(enum weight_format format, int groups, int rows, const unsigned char *panel,
-                          const unsigned char *pack, float *acc, void *spare) {
+                          const unsigned char *pack, const float *before, float *acc, void *spare) {
     const int per_group = 16 / groups;
     const float *scales = (const float *)(const void *)(panel + tile_codes_bytes(format));
     const float *numbers = (const float *)(const void *)(pack + rows * 64);
@@ -105,7 +105,7 @@ Q8_INLINE void tile_block(enum weight_format format, int groups, int rows, const
         for (int m = 0; m < rows; m++)
 #pragma GCC unroll 2
             for (int v = 0; v < TILE_VECTORS; v++)
-                tile_scale(format, groups, rows, g, m, v, dots[m][v], scales, numbers, spare, acc);
+                tile_scale(format, groups, rows, g, m, v, dots[m][v], scales, numbers, spare, before, acc);
         __asm__ volatile("" : : : "memory"); /* scaled sums are loaded again rather than held on the stack */
     }
 }

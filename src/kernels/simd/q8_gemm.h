@@ -142,6 +142,10 @@ static void panel_tile_scales(const struct weight_rows *w, int groups, uint32_t 
 
 /* ---- a tile ---- */
 
+/* A lane starts from these: to clear it first would cost as much as half a block, since its sums would be read again while
+ * the stores are under way. */
+static const float zeros[TILE_ROWS * TILE_OUTPUTS] __attribute__((aligned(64)));
+
 /* levels: TILE_LEVELS tiles [rows][TILE_OUTPUTS]; the result is in the first. spare: two
  * tiles more. */
 Q8_INLINE void gemm_tile(enum weight_format format, int groups, int rows, const unsigned char *panel,
@@ -150,9 +154,11 @@ Q8_INLINE void gemm_tile(enum weight_format format, int groups, int rows, const 
     const size_t n_floats = (size_t)rows * TILE_OUTPUTS;
     float *acc = levels;
     for (uint32_t i = 0; i < 16; i++, acc += n_floats) {
-        for (size_t k = 0; k < n_floats; k += Q8_LANES) v_store(acc + k, v_zero());
+        const float *before = zeros;
+        if (!order->count[i]) memcpy(acc, zeros, n_floats * sizeof *acc);
         for (uint32_t n = order->count[i]; n > 0; n--, panel += panel_step, pack += pack_step) {
-            tile_block(format, groups, rows, panel, pack, acc, spare);
+            tile_block(format, groups, rows, panel, pack, before, acc, spare);
+            before = acc;
             __asm__ volatile("" : : : "memory"); /* keeps gcc from holding acc in registers, that is, on the stack */
         }
         for (uint32_t carry = i; carry & 1; carry >>= 1, acc -= n_floats)
