@@ -16,17 +16,23 @@
  * 50 us on a busy virtual machine; between two ops of a decode step lie 1 to 500 us. */
 enum { SPIN_NS = 100000, SPINS_PER_CLOCK = 64 };
 
+/* The tasks of one thread: the generation in which the last one was taken in the upper half, how many were taken in it
+ * in the lower one, so that a barrier need not touch the lanes. */
+struct lane {
+    _Alignas(64) _Atomic uint64_t taken;
+};
+
 /* Fields written by different threads lie on different cache lines. */
 struct pool {
     _Atomic int n_threads; /* lowered only when a start failed */
     pthread_t *threads;
+    struct lane *lanes;
     pool_job job;
     void *context;
     bool is_stopping;
     _Alignas(64) _Atomic uint32_t generation; /* of barriers; changes when all have arrived */
     _Atomic uint32_t n_sleeping;
     _Alignas(64) _Atomic uint32_t n_arrived;
-    _Alignas(64) _Atomic uint32_t next_task;
 };
 
 struct worker {
@@ -64,25 +70,47 @@ static void wait_for_change(struct pool *pool, uint32_t seen) {
 }
 
 void pool_barrier(struct pool *pool) {
+    uint32_t seen = atomic_load_explicit(&pool->generation, memory_order_relaxed);
     if (pool->n_threads == 1) {
-        atomic_store_explicit(&pool->next_task, 0, memory_order_relaxed);
+        atomic_store_explicit(&pool->generation, seen + 1, memory_order_relaxed);
         return;
     }
-    uint32_t seen = atomic_load_explicit(&pool->generation, memory_order_relaxed);
     uint32_t before = atomic_fetch_add_explicit(&pool->n_arrived, 1, memory_order_acq_rel);
     if (before + 1 < (uint32_t)pool->n_threads) {
         wait_for_change(pool, seen);
         return;
     }
     atomic_store_explicit(&pool->n_arrived, 0, memory_order_relaxed);
-    atomic_store_explicit(&pool->next_task, 0, memory_order_relaxed);
     atomic_fetch_add(&pool->generation, 1);
     if (atomic_load(&pool->n_sleeping))
         syscall(SYS_futex, (uint32_t *)&pool->generation, FUTEX_WAKE_PRIVATE, pool->n_threads, NULL, NULL, 0);
 }
 
-uint32_t pool_next_task(struct pool *pool) {
-    return atomic_fetch_add_explicit(&pool->next_task, 1, memory_order_relaxed);
+uint32_t pool_first_task(const struct pool *pool, int thread, uint32_t n_tasks) {
+    return (uint32_t)((uint64_t)n_tasks * (uint64_t)thread / (uint64_t)pool->n_threads);
+}
+
+/* Takes the next of a lane's `share` tasks. */
+static bool take_from(struct lane *lane, uint32_t generation, uint32_t share, uint32_t *index) {
+    uint64_t seen = atomic_load_explicit(&lane->taken, memory_order_relaxed), begun = (uint64_t)generation << 32, now;
+    do {
+        now = seen >> 32 == generation ? seen : begun;
+        if ((uint32_t)now >= share) return false;
+    } while (!atomic_compare_exchange_weak_explicit(&lane->taken, &seen, now + 1, memory_order_relaxed,
+                                                    memory_order_relaxed));
+    *index = (uint32_t)now;
+    return true;
+}
+
+bool pool_take(struct pool *pool, int thread, uint32_t n_tasks, uint32_t *task) {
+    uint32_t generation = atomic_load_explicit(&pool->generation, memory_order_relaxed), index;
+    for (int i = 0, lane = thread; i < pool->n_threads; i++, lane = lane + 1 < pool->n_threads ? lane + 1 : 0) {
+        uint32_t first = pool_first_task(pool, lane, n_tasks), end = pool_first_task(pool, lane + 1, n_tasks);
+        if (first == end || !take_from(&pool->lanes[lane], generation, end - first, &index)) continue;
+        *task = first + index;
+        return true;
+    }
+    return false;
 }
 
 static void *worker_main(void *argument) {
@@ -120,7 +148,8 @@ struct pool *pool_create(int n_threads, struct mx_error *err) {
     }
     pool->n_threads = n_threads;
     pool->threads = array_calloc((size_t)n_threads, sizeof *pool->threads);
-    int started = 0, failure = pool->threads ? 0 : 1;
+    pool->lanes = aligned_calloc((size_t)n_threads, sizeof *pool->lanes);
+    int started = 0, failure = pool->threads && pool->lanes ? 0 : 1;
     while (!failure && started < n_threads - 1) {
         struct worker *worker = malloc(sizeof *worker);
         if (!worker) break;
@@ -133,6 +162,7 @@ struct pool *pool_create(int n_threads, struct mx_error *err) {
     }
     if (started == n_threads - 1 && !failure) return pool;
     stop_threads(pool, started);
+    free(pool->lanes);
     free(pool->threads);
     free(pool);
     error_set(err, ERROR_MEMORY, "cannot start %d threads", n_threads);
@@ -142,6 +172,7 @@ struct pool *pool_create(int n_threads, struct mx_error *err) {
 void pool_destroy(struct pool *pool) {
     if (!pool) return;
     stop_threads(pool, pool->n_threads - 1);
+    free(pool->lanes);
     free(pool->threads);
     free(pool);
 }

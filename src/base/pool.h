@@ -8,6 +8,7 @@
 
 #include "base/error.h"
 
+#include <stdbool.h>
 #include <stdint.h>
 
 struct pool;
@@ -23,12 +24,15 @@ int pool_n_threads(const struct pool *pool);
 /* Runs job on all threads and returns when all have finished. Not reentrant; one caller at a time. */
 void pool_run(struct pool *pool, pool_job job, void *context);
 
-/* Inside a job: returns when all threads of the pool have called it. Also resets the task counter to 0. */
+/* Inside a job: returns when all threads of the pool have called it. All tasks can be taken again behind it. */
 void pool_barrier(struct pool *pool);
 
-/* Inside a job: the next number of the task counter, 0, 1, 2, ... since the last barrier (or the job's start). Threads
- * take tasks from it until the number reaches the count that they all know. */
-uint32_t pool_next_task(struct pool *pool);
+/* Inside a job: takes one of the tasks 0 .. n_tasks - 1, each of which is given once between two barriers; false when none
+ * is left. Every thread passes the same n_tasks. A thread is given neighbouring tasks in ascending order, from
+ * pool_first_task() on, and then helps others with theirs. */
+bool pool_take(struct pool *pool, int thread, uint32_t n_tasks, uint32_t *task);
+/* Where a thread's own tasks begin. */
+uint32_t pool_first_task(const struct pool *pool, int thread, uint32_t n_tasks);
 
 /* The number of processors this process may run on. */
 int pool_default_threads(void);

@@ -111,8 +111,7 @@ static void guess_job(void *context, int thread) {
     const struct model *m = g->engine->model;
     const struct kernels *k = kernels_for_tier((enum kernel_tier)m->options.tier);
     uint32_t row;
-    (void)thread;
-    while ((row = pool_next_task(m->pool)) < g->d->n) guess_row(g, k, row);
+    while (pool_take(m->pool, thread, (uint32_t)g->d->n, &row)) guess_row(g, k, row);
 }
 
 /* ---- drawing ---- */

@@ -73,6 +73,9 @@ struct matmul_job {
     const uint32_t *y_ids; /* NULL = r */
     uint32_t n_rows;       /* activation rows */
     void *scratch;         /* matmul_scratch_bytes(n_cols), 64-byte aligned */
+    /* What the thread's last job with this scratch has done already; a kernel may do it again. */
+    bool is_packed; /* it had the same x, n_rows and shape and format of weights */
+    bool is_begun;  /* its weights ended where these begin, or these have been fetched */
 };
 
 /* No kernel decodes more weight rows than MATMUL_PANEL (as 16-bit numbers) into scratch at a time. */

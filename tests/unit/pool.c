@@ -74,9 +74,8 @@ static void barriers_separate_phases(void **state) {
 /* Four rounds of tasks; the counter begins again at every barrier. */
 static void take_tasks(void *context, int thread) {
     struct shared *s = context;
-    (void)thread;
     for (uint32_t round = 0; round < 4; round++) {
-        for (uint32_t task; (task = pool_next_task(s->pool)) < N_TASKS;) s->taken[round * N_TASKS + task]++;
+        for (uint32_t task; pool_take(s->pool, thread, N_TASKS, &task);) s->taken[round * N_TASKS + task]++;
         pool_barrier(s->pool);
     }
 }
@@ -90,6 +89,28 @@ static void every_task_is_taken_once(void **state) {
             pool_run(pool, take_tasks, &s);
             for (int i = 0; i < N_TASKS * 4; i++) assert_int_equal(s.taken[i], again);
         }
+        pool_destroy(pool);
+    }
+}
+
+/* One thread takes all tasks: its own share first, then that of the next thread, each in ascending order. */
+static void take_in_order(void *context, int thread) {
+    struct shared *s = context;
+    uint32_t task, expected = pool_first_task(s->pool, thread, N_TASKS), n = 0;
+    if (thread != s->n_threads / 2) return;
+    for (; pool_take(s->pool, thread, N_TASKS, &task); n++, expected = (expected + 1) % N_TASKS)
+        if (task != expected) atomic_fetch_add(&s->n_wrong, 1);
+    if (n != N_TASKS) atomic_fetch_add(&s->n_wrong, 1);
+    if (pool_take(s->pool, thread, N_TASKS, &task)) atomic_fetch_add(&s->n_wrong, 1);
+}
+
+static void own_tasks_come_first(void **state) {
+    (void)state;
+    for (int n = 1; n <= MAX_THREADS; n++) {
+        struct pool *pool = pool_create(n, NULL);
+        struct shared s = {.pool = pool, .n_threads = n};
+        pool_run(pool, take_in_order, &s);
+        assert_int_equal(s.n_wrong, 0);
         pool_destroy(pool);
     }
 }
@@ -148,6 +169,7 @@ int main(void) {
         cmocka_unit_test(every_thread_runs_the_job_once),
         cmocka_unit_test(barriers_separate_phases),
         cmocka_unit_test(every_task_is_taken_once),
+        cmocka_unit_test(own_tasks_come_first),
         cmocka_unit_test(sleeping_threads_are_woken),
         cmocka_unit_test(pools_come_and_go),
         cmocka_unit_test(impossible_pools_are_refused),

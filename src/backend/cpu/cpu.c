@@ -147,11 +147,12 @@ static bool make_thread(struct compiled *c, struct thread_scratch *t, const stru
         if (needs->form_row_bytes[form]) ok = (t->forms[form] = own(c, needs->form_row_bytes[form], 1)) != NULL;
     if (!ok || !needs->most_experts) return ok;
     t->expert_first = own(c, needs->most_experts + 2, sizeof *t->expert_first);
+    t->chosen = own(c, needs->most_experts, sizeof *t->chosen);
     t->expert_rows = own(c, entries, sizeof *t->expert_rows);
     t->expert_slots = own(c, entries, sizeof *t->expert_slots);
     t->x_ids = own(c, entries, sizeof *t->x_ids);
     t->y_ids = own(c, entries, sizeof *t->y_ids);
-    return t->expert_first && t->expert_rows && t->expert_slots && t->x_ids && t->y_ids;
+    return t->expert_first && t->chosen && t->expert_rows && t->expert_slots && t->x_ids && t->y_ids;
 }
 
 static bool make_pools(struct compiled *c, const struct backend_options *o) {
@@ -235,15 +236,17 @@ static struct compiled *compile(const struct plan *plan, const struct backend_op
 
 /* ---- running ---- */
 
+static bool is_dense(enum op_kind kind) { return op_is_matmul(kind) && kind != OP_EXPERTS && kind != OP_EXPERTS_GATED; }
+
 static void run_op(struct compiled *c, const struct op *op, int thread) {
-    if (op->kind == OP_EXPERTS || op->kind == OP_EXPERTS_GATED)
-        cpu_experts_op(c, op, thread);
-    else if (op_is_matmul(op->kind))
+    if (is_dense(op->kind))
         cpu_matmul_op(c, op, thread);
+    else if (op_is_matmul(op->kind))
+        cpu_experts_op(c, op, thread);
     else if (op_is_head(op->kind))
         cpu_head_op(c, op, thread);
     else
-        cpu_row_op(c, op);
+        cpu_row_op(c, op, thread);
 }
 
 static void run_job(void *context, int thread) {
@@ -252,6 +255,8 @@ static void run_job(void *context, int thread) {
         const struct op *op = c->plan->ops[i];
         if (op->kind == OP_TAP && !c->step->taps) continue;
         run_op(c, op, thread);
+        if (i + 1 < c->plan->n_ops && is_dense(c->plan->ops[i + 1]->kind))
+            cpu_matmul_ahead(c, c->plan->ops[i + 1], thread);
         pool_barrier(c->pool);
     }
 }

@@ -28,6 +28,7 @@ struct thread_scratch {
     float *cell_scores, *block_scores, *sorted;           /* [cells of most pages]: of a choice of cells */
     const void **key_pages, **value_pages;                /* [2 * most pages of a pool] */
     uint32_t *expert_first;                               /* [experts + 1]: where each expert's entries begin */
+    uint32_t *chosen;                                     /* [experts]: those that have entries */
     uint32_t *expert_rows, *expert_slots, *x_ids, *y_ids; /* [max rows * top_k] */
 };
 
@@ -72,8 +73,10 @@ static inline uint32_t value_rows(const struct compiled *c, struct value v) {
 }
 
 /* Each runs one op on the calling thread, taking tasks until none is left; the caller puts the barrier after it. */
-void cpu_row_op(struct compiled *c, const struct op *op);
+void cpu_row_op(struct compiled *c, const struct op *op, int thread);
 void cpu_matmul_op(struct compiled *c, const struct op *op, int thread);
+/* Begins to fetch the weights that this thread will read first in the op, which comes next. */
+void cpu_matmul_ahead(const struct compiled *c, const struct op *op, int thread);
 void cpu_experts_op(struct compiled *c, const struct op *op, int thread);
 void cpu_head_op(struct compiled *c, const struct op *op, int thread);
 

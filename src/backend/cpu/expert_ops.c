@@ -38,9 +38,9 @@ static void sort_entries(const struct compiled *c, const struct op *op, struct t
 }
 
 /* Activations: one row for each row of the step, or for each (row, slot). */
-static void prepare(struct compiled *c, const struct op *op, uint32_t n_rows, uint32_t n_cols) {
+static void prepare(struct compiled *c, const struct op *op, uint32_t n_rows, uint32_t n_cols, int thread) {
     uint32_t per_row = op->matmul.expert_input ? op->matmul.top_k : 1, n = n_rows * per_row, i;
-    while ((i = pool_next_task(c->pool)) < n) {
+    while (pool_take(c->pool, thread, n, &i)) {
         const float *x = value_row(c, op->in[0], i / per_row) + (size_t)(i % per_row) * n_cols;
         unsigned done = 0;
         for (uint32_t p = 0; p < op->matmul.n_parts; p++) {
@@ -107,11 +107,12 @@ static void run_task(struct compiled *c, const struct op *op, uint32_t expert, u
 }
 
 /* Along the rows of each slot's matrix: a task is a slot. */
-static void transposed_op(struct compiled *c, const struct op *op, struct thread_scratch *t) {
+static void transposed_op(struct compiled *c, const struct op *op, int thread) {
+    struct thread_scratch *t = &c->threads[thread];
     const struct weight *w = op->matmul.parts[0].weight;
     uint32_t n_rows = value_rows(c, op->in[0]), slot, n = w->n_cols;
     uint32_t stride = op->matmul.slot_stride ? op->matmul.slot_stride : n;
-    while ((slot = pool_next_task(c->pool)) < op->matmul.top_k) {
+    while (pool_take(c->pool, thread, op->matmul.top_k, &slot)) {
         for (uint32_t r = 0; r < n_rows; r++)
             memset(value_row(c, op->out, r) + (size_t)slot * stride, 0, n * sizeof(float));
         for (uint32_t k = 0; k < w->n_rows; k++) {
@@ -123,27 +124,30 @@ static void transposed_op(struct compiled *c, const struct op *op, struct thread
     }
 }
 
+/* The experts that have entries, to t->chosen; returns their number. */
+static uint32_t chosen_experts(struct thread_scratch *t, uint32_t n_experts) {
+    uint32_t n = 0;
+    for (uint32_t e = 0; e < n_experts; e++)
+        if (t->expert_first[e] != t->expert_first[e + 1]) t->chosen[n++] = e;
+    return n;
+}
+
 void cpu_experts_op(struct compiled *c, const struct op *op, int thread) {
     struct thread_scratch *t = &c->threads[thread];
     const struct weight *w = op->matmul.parts[0].weight;
     if (op->matmul.parts[0].is_transposed) {
-        transposed_op(c, op, t);
+        transposed_op(c, op, thread);
         return;
     }
-    uint32_t n_rows = value_rows(c, op->in[0]), n_cols = w->n_cols, n_out = w->n_rows;
+    uint32_t n_rows = value_rows(c, op->in[0]), n_cols = w->n_cols, n_out = w->n_rows, task;
     if (!n_rows) return;
-    prepare(c, op, n_rows, n_cols);
+    prepare(c, op, n_rows, n_cols, thread);
     sort_entries(c, op, t, n_rows);
     /* Blocks of a panel; with few entries finer ones, so that every thread finds work. */
     uint32_t per_task = n_rows * op->matmul.top_k < 32 ? 32 : MATMUL_PANEL;
-    uint32_t blocks = (n_out + per_task - 1) / per_task, task = pool_next_task(c->pool), number = 0;
-    for (uint32_t e = 0; e < w->n_experts; e++) {
-        if (t->expert_first[e] == t->expert_first[e + 1]) continue;
-        for (; task < (number + 1) * blocks; task = pool_next_task(c->pool)) {
-            uint32_t first = (task - number * blocks) * per_task,
-                     n = n_out - first < per_task ? n_out - first : per_task;
-            run_task(c, op, e, first, n, n_cols, t);
-        }
-        number++;
+    uint32_t n_chosen = chosen_experts(t, w->n_experts), blocks = (n_out + per_task - 1) / per_task;
+    while (pool_take(c->pool, thread, n_chosen * blocks, &task)) {
+        uint32_t first = task % blocks * per_task, n = n_out - first < per_task ? n_out - first : per_task;
+        run_task(c, op, t->chosen[task / blocks], first, n, n_cols, t);
     }
 }

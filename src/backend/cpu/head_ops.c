@@ -306,7 +306,7 @@ static bool is_sequential(enum op_kind kind) { return kind >= OP_CONV && kind <=
 static void run_ops(struct compiled *c, struct op *const *ops, uint32_t begin, uint32_t end, uint32_t n_units,
                     bool whole_spans, int thread) {
     uint32_t n_groups = whole_spans ? c->step->n_spans : c->n_blocks, task;
-    while ((task = pool_next_task(c->pool)) < n_groups * n_units) {
+    while (pool_take(c->pool, thread, n_groups * n_units, &task)) {
         struct unit u = {.unit = task % n_units, .scratch = &c->threads[thread]};
         uint32_t group = task / n_units;
         if (whole_spans) {

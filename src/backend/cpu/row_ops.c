@@ -215,13 +215,13 @@ static void run_row(const struct compiled *c, const struct op *op, uint32_t row)
     }
 }
 
-void cpu_row_op(struct compiled *c, const struct op *op) {
+void cpu_row_op(struct compiled *c, const struct op *op, int thread) {
     if (op->kind == OP_TAP && !c->step->taps) return;
     struct value domain = op->out.id != NO_VALUE ? op->out : op->in[0];
     uint32_t n_rows = value_rows(c, domain), per_task = 1;
     /* Narrow rows go several to a task: a task is worth taking from about 4,096 values on. */
     if (domain.width < 4096) per_task = 4096 / (domain.width ? domain.width : 1);
     uint32_t n_tasks = (n_rows + per_task - 1) / per_task, task;
-    while ((task = pool_next_task(c->pool)) < n_tasks)
+    while (pool_take(c->pool, thread, n_tasks, &task))
         for (uint32_t row = task * per_task; row < (task + 1) * per_task && row < n_rows; row++) run_row(c, op, row);
 }

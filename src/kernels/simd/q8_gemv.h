@@ -17,8 +17,9 @@ enum { GEMV_HALVES = 16 / Q8_LANES };
 
 /* Bytes ahead of the codes and scales in use, into the second-level cache: its misses in flight are more than those of the
  * first-level cache, which bound the speed. Measured on a Zen 4, two threads, huge pages: without prefetch 37 GB/s, into
- * the first level 46 (2 to 8 KiB equal), into the second from 4 KiB 46, from 8 to 16 KiB 64. */
-enum { GEMV_PREFETCH = 12288, GEMV_PREFETCH_SCALES = 2048 };
+ * the first level 46 (2 to 8 KiB equal), into the second from 4 KiB 46, from 8 to 16 KiB 64; on a Zen 5 all from 6 KiB on are
+ * equal. */
+enum { GEMV_PREFETCH = 8192, GEMV_PREFETCH_SCALES = 2048 };
 
 /* ---- activations ---- */
 
@@ -175,8 +176,8 @@ static void gemv(const gemv_function of_kind[9], const struct matmul_job *job, i
     const size_t row_bytes = (q8_blocks(w->n_cols) + Q8_LANES - 1) / Q8_LANES * gemv_pack_step(groups);
     uint32_t strip = w->n_rows, rows;
     unsigned char *pack = job->scratch;
-    gemv_begin(w);
-    for (uint32_t first = 0; first < job->n_rows; first += rows, pack += rows * row_bytes) {
+    if (!job->is_begun) gemv_begin(w);
+    for (uint32_t first = 0; first < job->n_rows && !job->is_packed; first += rows, pack += rows * row_bytes) {
         rows = gemv_pass(job->n_rows - first);
         for (uint32_t r = 0; r < rows; r++)
             gemv_pack_row(job_x(job, gemv_pass_row(job, first, r)), w->n_cols, groups, rows * gemv_pack_step(groups),

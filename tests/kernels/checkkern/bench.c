@@ -37,7 +37,7 @@ struct running {
 static void run_tasks(void *context, int thread) {
     const struct running *r = context;
     uint32_t task;
-    while ((task = pool_next_task(r->pool)) < r->bench->n_tasks) r->bench->run(r->bench, task, thread);
+    while (pool_take(r->pool, thread, r->bench->n_tasks, &task)) r->bench->run(r->bench, task, thread);
 }
 
 static double seconds_for(const struct measuring *m, const struct bench_case *bench, unsigned repeats) {
