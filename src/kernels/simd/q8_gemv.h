@@ -81,17 +81,31 @@ Q8_INLINE void gemv_tail(enum weight_format format, int groups, int n_rows, cons
 typedef void (*gemv_tail_function)(const struct weight_rows *w, uint32_t o, uint32_t block, struct q8_chunk chunk,
                                    const unsigned char *pack, q8_floats acc[]);
 
-/* The lanes of weight row o times each packed row, folded once, (l, l + 8): to lanes[r]. */
-Q8_INLINE void gemv_row(enum weight_format format, int groups, int n_rows, gemv_tail_function tail,
-                        const struct weight_rows *w, uint32_t o, const unsigned char *pack, __m256 lanes[]) {
-    const uint32_t code_step = Q8_LANES * q8_block_bytes(format), n_blocks = q8_blocks(w->n_cols);
-    const uint32_t scale_step = q8_scale_bytes(w, groups, Q8_LANES);
+/* Sums of one weight row and each packed row: of the lanes of this chunk, and with 8 lanes those of the next one. */
+struct gemv_sums {
+    q8_floats acc[GEMV_ROWS], other[GEMV_ROWS];
+};
+
+/* Adds blocks [begin, end) of weight row o, where begin is a multiple of 16 and so is end but for the row's; begin 0 starts
+ * from zeros. */
+Q8_INLINE void gemv_span(enum weight_format format, int groups, int n_rows, gemv_tail_function tail,
+                         const struct weight_rows *w, uint32_t o, uint32_t begin, uint32_t end,
+                         const unsigned char *pack, struct gemv_sums *sums) {
+    const uint32_t code_step = Q8_LANES * q8_block_bytes(format), scale_step = q8_scale_bytes(w, groups, Q8_LANES);
     struct q8_chunk chunk = q8_row_start(format, w, o);
-    q8_floats acc[GEMV_ROWS], other[GEMV_ROWS]; /* of this chunk's lanes, and with 8 lanes those of the next one's */
+    q8_floats acc[GEMV_ROWS], other[GEMV_ROWS];
 #pragma GCC unroll 8
-    for (int r = 0; r < n_rows; r++) acc[r] = other[r] = v_zero();
-    uint32_t block = 0, n_whole = w->n_cols / 64; /* the last chunk may have its full number and yet be short */
-    for (; block + Q8_LANES <= n_whole; block += Q8_LANES) {
+    for (int r = 0; r < n_rows; r++) {
+        acc[r] = begin ? sums->acc[r] : v_zero();
+        if (GEMV_HALVES > 1) other[r] = begin ? sums->other[r] : v_zero();
+    }
+    pack += (size_t)(begin / Q8_LANES) * (size_t)n_rows * gemv_pack_step(groups);
+    chunk.codes += (size_t)(begin / Q8_LANES) * code_step;
+    if (format != WEIGHT_TERNARY) chunk.scales += (size_t)(begin / Q8_LANES) * scale_step;
+    if (q8_is_affine(format)) chunk.biases += (size_t)(begin / Q8_LANES) * scale_step;
+    uint32_t block = begin, whole = w->n_cols / 64; /* the last chunk may have its full number and yet be short */
+    if (whole > end) whole = end;
+    for (; block + Q8_LANES <= whole; block += Q8_LANES) {
         for (uint32_t line = 0; line < code_step; line += 64)
             _mm_prefetch((const char *)chunk.codes + GEMV_PREFETCH + line, _MM_HINT_T1);
         if (q8_is_affine(format)) {
@@ -111,7 +125,7 @@ Q8_INLINE void gemv_row(enum weight_format format, int groups, int n_rows, gemv_
             other[r] = swap;
         }
     }
-    if (block < n_blocks) {
+    if (block < end) {
         q8_floats last[GEMV_ROWS]; /* not acc: its address must not be taken */
 #pragma GCC unroll 8
         for (int r = 0; r < n_rows; r++) last[r] = acc[r];
@@ -120,24 +134,59 @@ Q8_INLINE void gemv_row(enum weight_format format, int groups, int n_rows, gemv_
         for (int r = 0; r < n_rows; r++) acc[r] = last[r];
     }
 #pragma GCC unroll 8
-    for (int r = 0; r < n_rows; r++) lanes[r] = v_fold(acc[r], other[r]);
+    for (int r = 0; r < n_rows; r++) {
+        sums->acc[r] = acc[r];
+        if (GEMV_HALVES > 1) sums->other[r] = other[r];
+    }
+}
+
+/* Blocks of a row before the next row is begun. Several packed rows of many columns are more than the first-level cache
+ * holds, so eight weight rows pass by one part of them after another: 8 rows of 8,192 columns took twice as long without.
+ * Beside one packed row weights are read straight on. */
+enum { GEMV_SPAN_BYTES = 20 << 10 };
+Q8_INLINE uint32_t gemv_span_blocks(int groups, int n_rows) {
+    uint32_t n = (uint32_t)(GEMV_SPAN_BYTES / (gemv_pack_step(groups) / Q8_LANES * (size_t)n_rows)) / 16 * 16;
+    return n ? n : 16;
+}
+
+/* One packed row. */
+Q8_INLINE void gemv_one(enum weight_format format, int groups, gemv_tail_function tail, const struct weight_rows *w,
+                        const unsigned char *pack, float *y) {
+    __m256 folded[8]; /* (l, l + 8); the lanes of eight weight rows end in the tree together */
+    for (uint32_t o = 0; o < w->n_rows; o++) {
+        struct gemv_sums sums;
+        gemv_span(format, groups, 1, tail, w, o, 0, q8_blocks(w->n_cols), pack, &sums);
+        folded[o % 8] = v_fold(sums.acc[0], GEMV_HALVES > 1 ? sums.other[0] : sums.acc[0]);
+        if (o % 8 == 7) _mm256_storeu_ps(y + o - 7, fold_eight(folded));
+    }
+    for (uint32_t o = w->n_rows / 8 * 8; o < w->n_rows; o++) y[o] = fold_one(folded[o % 8]);
 }
 
 /* n_rows packed rows; y[r] is where the results of row r go. */
 Q8_INLINE void gemv_rows(enum weight_format format, int groups, int n_rows, gemv_tail_function tail,
                          const struct weight_rows *w, const unsigned char *pack, float *const y[]) {
-    /* The lanes of eight weight rows end in the tree together. */
-    __m256 folded[GEMV_ROWS][8], lanes[GEMV_ROWS];
-    for (uint32_t o = 0; o < w->n_rows; o++) {
-        gemv_row(format, groups, n_rows, tail, w, o, pack, lanes);
-#pragma GCC unroll 8
+    const uint32_t n_blocks = q8_blocks(w->n_cols), step = gemv_span_blocks(groups, n_rows);
+    if (n_rows == 1) {
+        gemv_one(format, groups, tail, w, pack, y[0]);
+        return;
+    }
+    for (uint32_t o = 0; o < w->n_rows; o += 8) {
+        struct gemv_sums sums[8];
+        uint32_t n = w->n_rows - o < 8 ? w->n_rows - o : 8;
+        for (uint32_t begin = 0; begin < n_blocks; begin += step)
+            for (uint32_t i = 0; i < n; i++)
+                gemv_span(format, groups, n_rows, tail, w, o + i, begin,
+                          n_blocks - begin < step ? n_blocks : begin + step, pack, &sums[i]);
         for (int r = 0; r < n_rows; r++) {
-            folded[r][o % 8] = lanes[r];
-            if (o % 8 == 7) _mm256_storeu_ps(y[r] + o - 7, fold_eight(folded[r]));
+            __m256 folded[8] = {0};
+            for (uint32_t i = 0; i < n; i++)
+                folded[i] = v_fold(sums[i].acc[r], GEMV_HALVES > 1 ? sums[i].other[r] : sums[i].acc[r]);
+            if (n == 8)
+                _mm256_storeu_ps(y[r] + o, fold_eight(folded));
+            else
+                for (uint32_t i = 0; i < n; i++) y[r][o + i] = fold_one(folded[i]);
         }
     }
-    for (int r = 0; r < n_rows; r++)
-        for (uint32_t o = w->n_rows / 8 * 8; o < w->n_rows; o++) y[r][o] = fold_one(folded[r][o % 8]);
 }
 
 /* ---- the whole product ---- */
