@@ -131,14 +131,20 @@ static void share_prefetch(struct tile *t, struct piece next, uint32_t pass, uin
     t->prefetch += (size_t)(pass - first_pass) * t->prefetch_step * t->n_steps;
 }
 
+/* Beside so few activation rows weight rows are read one after another, and prefetched this far ahead: on a Zen 5, bf16
+ * rows of 896 columns then stream at 88 % of the read wall, four rows at a time at 68 %. */
+enum { STREAM_ALONE = 2, STREAM_AHEAD = 8192 };
+
 struct few {
     const struct tile_set *set;
+    uint32_t weights;           /* rows of a tile */
     uint32_t columns, elements; /* of a step */
     uint32_t n_steps, block;    /* whole steps of a row; of a block */
 };
 
 static struct few few_blocks(const struct product *p, const struct tile_set *set) {
     struct few f = {.set = set, .columns = set->operand == OPERAND_F32 ? 16 : 32};
+    f.weights = p->job->n_rows <= STREAM_ALONE ? 1 : set->weights;
     f.elements = set->operand == OPERAND_DOT ? 16 : f.columns;
     f.n_steps = p->job->weights->n_cols / f.columns;
     f.block = p->job->n_rows > 1 ? FEW_ELEMENTS / f.elements / p->job->n_rows : f.n_steps;
@@ -169,7 +175,7 @@ static void few_block(const struct product *p, const struct few *f, uint32_t fir
                      .is_first = s == 0,
                      .sums_stride = PANEL_ROWS};
     for (uint32_t i = first, nw; i < end; i += nw) {
-        nw = even_part(end - i, set->weights);
+        nw = even_part(end - i, f->weights);
         t.weights = w->codes + i * w->row_bytes + (size_t)s * 64;
         struct piece next = next_piece(w, f, first, end, i, nw, s, n);
         for (uint32_t j = 0, pass = 0, nx; j < n_x; j += nx, pass++) {
@@ -177,6 +183,7 @@ static void few_block(const struct product *p, const struct few *f, uint32_t fir
             t.x = p->x + j;
             t.sums = p->sums + ((size_t)j * PANEL_ROWS + (i - first)) * 16;
             share_prefetch(&t, next, pass, passes);
+            if (f->weights == 1) t.prefetch = t.weights + STREAM_AHEAD;
             set->tiles[nw - 1][nx - 1](&t);
         }
     }
