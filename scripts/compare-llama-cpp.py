@@ -83,7 +83,7 @@ def build_llama_cpp(folder):
     return binaries
 
 
-def write_gguf(config, path):
+def write_gguf(config, path, add_vocabulary=lambda writer: writer.add_tokenizer_model("no_vocab")):
     import gguf
     import numpy as np
 
@@ -104,7 +104,7 @@ def write_gguf(config, path):
     writer.add_rope_freq_base(config.get("rope_theta", 10000.0))
     writer.add_layer_norm_rms_eps(config["rms_norm_eps"])
     writer.add_vocab_size(config["vocab_size"])
-    writer.add_tokenizer_model("no_vocab")
+    add_vocabulary(writer)
     writer.add_file_type(gguf.LlamaFileType.MOSTLY_Q4_0)
 
     def matrix(name, rows, cols):
