@@ -328,9 +328,8 @@ static bool take(struct generation *g, const struct json *body, struct problem *
 }
 
 static struct generation *open_generation(struct exchange *x, struct problem *problem) {
-    const struct json *body = fields_parse_body(x, problem);
-    bool ok = body && fields_check(x, body, message_fields, NULL, problem);
-    struct generation *g = ok ? generation_create(x, request_string(x, body, "model"), &message_writer, problem) : NULL;
+    const struct json *body;
+    struct generation *g = request_open(x, message_fields, NULL, &message_writer, &body, problem);
     return g && take(g, body, problem) ? g : NULL;
 }
 
@@ -343,11 +342,8 @@ void api_messages(struct exchange *x) {
 void api_messages_count(struct exchange *x) {
     struct problem problem;
     struct generation *g = open_generation(x, &problem);
-    struct buffer out = {0};
-    if (!g) {
+    if (g)
+        request_reply_count(g, NULL);
+    else
         api_fail(x, &problem);
-        return;
-    }
-    buffer_printf(&out, "{\"input_tokens\":%zu}", generation_n_prompt(g));
-    exchange_reply_json(x, 200, &out);
 }

@@ -211,12 +211,9 @@ static bool take(struct generation *g, const struct json *body, enum shape shape
 
 static void embed(struct exchange *x, enum shape shape) {
     struct problem problem;
-    const struct json *body = fields_parse_body(x, &problem);
-    bool ok = body && fields_check(x, body, embedding_fields, NULL, &problem);
-    struct generation *g =
-        ok ? generation_create(x, request_string(x, body, "model"), &embedding_writer, &problem) : NULL;
-    ok = g && take(g, body, shape, &problem) && generation_submit(g, &problem);
-    if (!ok) api_fail(x, &problem);
+    const struct json *body;
+    struct generation *g = request_open(x, embedding_fields, NULL, &embedding_writer, &body, &problem);
+    if (!g || !take(g, body, shape, &problem) || !generation_submit(g, &problem)) api_fail(x, &problem);
 }
 
 void api_embeddings(struct exchange *x) { embed(x, SHAPE_OPENAI); }

@@ -183,23 +183,17 @@ static void render(struct exchange *x, bool counts) {
     bool ok = g && request_check_messages(input.messages, &problem) && openai_take_tools(g, body, &input, &problem);
     ok = ok && (counts ? request_take_chat(g, &input, &problem) : request_render(g, &input, &text, &problem));
     if (!ok) {
-        buffer_free(&text);
         api_fail(x, &problem);
-        return;
-    }
-    json_begin_object(&w);
-    if (counts) {
-        json_write_key(&w, "object");
-        json_write_string(&w, "response.input_tokens");
-        json_write_key(&w, "input_tokens");
-        json_write_integer(&w, (int64_t)g->prompts[0].n_tokens);
+    } else if (counts) {
+        request_reply_count(g, "response.input_tokens");
     } else {
+        json_begin_object(&w);
         json_write_key(&w, "prompt");
         json_write_string_n(&w, text.data ? text.data : "", text.length);
+        json_end_object(&w);
+        exchange_reply_json(x, 200, &out);
     }
-    json_end_object(&w);
     buffer_free(&text);
-    exchange_reply_json(x, 200, &out);
 }
 
 void api_apply_template(struct exchange *x) { render(x, false); }

@@ -360,11 +360,9 @@ static bool take(struct generation *g, const struct json *body, bool fills, stru
 
 static void complete(struct exchange *x, bool fills) {
     struct problem problem;
-    const struct json *body = fields_parse_body(x, &problem);
-    bool ok = body && fields_check(x, body, native_fields, sampling_field_table, &problem);
-    struct generation *g = ok ? generation_create(x, request_string(x, body, "model"), &native_writer, &problem) : NULL;
-    ok = g && take(g, body, fills, &problem) && generation_submit(g, &problem);
-    if (!ok) api_fail(x, &problem);
+    const struct json *body;
+    struct generation *g = request_open(x, native_fields, sampling_field_table, &native_writer, &body, &problem);
+    if (!g || !take(g, body, fills, &problem) || !generation_submit(g, &problem)) api_fail(x, &problem);
 }
 
 void api_completion(struct exchange *x) { complete(x, false); }

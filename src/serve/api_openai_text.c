@@ -266,9 +266,7 @@ static bool take(struct generation *g, const struct json *body, struct problem *
 
 void api_completions(struct exchange *x) {
     struct problem problem;
-    const struct json *body = fields_parse_body(x, &problem);
-    bool ok = body && fields_check(x, body, text_fields, sampling_field_table, &problem);
-    struct generation *g = ok ? generation_create(x, request_string(x, body, "model"), &text_writer, &problem) : NULL;
-    ok = g && take(g, body, &problem) && generation_submit(g, &problem);
-    if (!ok) api_fail(x, &problem);
+    const struct json *body;
+    struct generation *g = request_open(x, text_fields, sampling_field_table, &text_writer, &body, &problem);
+    if (!g || !take(g, body, &problem) || !generation_submit(g, &problem)) api_fail(x, &problem);
 }

@@ -112,10 +112,8 @@ static bool take(struct generation *g, const struct json *body, struct problem *
 }
 
 static struct generation *open_generation(struct exchange *x, struct problem *problem) {
-    const struct json *body = fields_parse_body(x, problem);
-    bool ok = body && fields_check(x, body, response_fields, sampling_field_table, problem);
-    struct generation *g =
-        ok ? generation_create(x, request_string(x, body, "model"), &response_writer, problem) : NULL;
+    const struct json *body;
+    struct generation *g = request_open(x, response_fields, sampling_field_table, &response_writer, &body, problem);
     return g && take(g, body, problem) ? g : NULL;
 }
 
@@ -128,13 +126,10 @@ void api_responses(struct exchange *x) {
 void api_responses_count(struct exchange *x) {
     struct problem problem;
     struct generation *g = open_generation(x, &problem);
-    struct buffer out = {0};
-    if (!g) {
+    if (g)
+        request_reply_count(g, "response.input_tokens");
+    else
         api_fail(x, &problem);
-        return;
-    }
-    buffer_printf(&out, "{\"object\":\"response.input_tokens\",\"input_tokens\":%zu}", generation_n_prompt(g));
-    exchange_reply_json(x, 200, &out);
 }
 
 /* ---- what is kept ---- */

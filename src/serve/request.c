@@ -10,6 +10,27 @@ const char *request_string(struct exchange *x, const struct json *body, const ch
     return json_string_copy(&x->arena, field_get(body, name));
 }
 
+struct generation *request_open(struct exchange *x, const struct field *table, const struct field *more,
+                                const struct answer_writer *writer, const struct json **body, struct problem *problem) {
+    *body = fields_parse_body(x, problem);
+    if (!*body || !fields_check(x, *body, table, more, problem)) return NULL;
+    return generation_create(x, request_string(x, *body, "model"), writer, problem);
+}
+
+void request_reply_count(struct generation *g, const char *object) {
+    struct buffer out = {0};
+    struct json_writer w = {.out = &out};
+    json_begin_object(&w);
+    if (object) {
+        json_write_key(&w, "object");
+        json_write_string(&w, object);
+    }
+    json_write_key(&w, "input_tokens");
+    json_write_integer(&w, (int64_t)generation_n_prompt(g));
+    json_end_object(&w);
+    exchange_reply_json(g->exchange, 200, &out);
+}
+
 const struct json *request_parse_built(struct exchange *x, struct buffer *text, struct problem *problem) {
     struct mx_error err;
     char *copy = text->failed ? NULL : arena_copy(&x->arena, text->data ? text->data : "", text->length);

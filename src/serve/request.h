@@ -6,6 +6,13 @@
 #include "serve/fields.h"
 #include "serve/generation.h"
 
+/* Parses the body, checks its fields as fields_check does, and makes a generation for its model, of which the caller reads
+ * the rest. NULL with the problem set. */
+struct generation *request_open(struct exchange *exchange, const struct field *table, const struct field *more,
+                                const struct answer_writer *writer, const struct json **body, struct problem *problem);
+/* Answers with the number of the prompt's tokens: {"object": object (left out where NULL), "input_tokens": n}. */
+void request_reply_count(struct generation *generation, const char *object);
+
 /* Sampling fields, logit_bias, breakers, stop_token_ids, priority (field or header X-Priority). */
 bool request_take_sampling(struct generation *generation, const struct json *body, struct problem *problem);
 /* A string or an array of strings, the field of that name. */
