@@ -267,7 +267,7 @@ static void end(struct generation *g) {
     exchange_reply_json(g->exchange, 200, &out);
 }
 
-static const struct answer_writer message_writer = {begin, piece, end_choice, end, NULL, NULL};
+static const struct answer_writer message_writer = {begin, piece, end_choice, end, NULL, sizeof(struct message_extra)};
 
 /* ---- reading ---- */
 
@@ -311,12 +311,9 @@ static bool take_tools(struct generation *g, const struct json *body, struct cha
 }
 
 static bool take(struct generation *g, const struct json *body, struct problem *problem) {
-    struct message_extra *extra = arena_calloc(&g->exchange->arena, 1, sizeof *extra);
     struct chat_input input = {
         .kwargs = field_get(body, "chat_template_kwargs"), .enable_thinking = -1, .continues_final = -1};
     int64_t limit;
-    if (!extra) return problem_set(problem, 500, NULL, "out of memory");
-    g->extra = extra;
     g->streams = json_bool(field_get(body, "stream"), false);
     random_id(g->answer_id, "msg_", 24);
     if (!field_integer(body, "max_tokens", 1, INT32_MAX, 0, &limit, problem)) return false;

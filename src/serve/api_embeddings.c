@@ -166,7 +166,7 @@ static void end(struct generation *g) {
     exchange_reply_json(g->exchange, 200, &out);
 }
 
-static const struct answer_writer embedding_writer = {.end = end};
+static const struct answer_writer embedding_writer = {.end = end, .extra_bytes = sizeof(struct embedding_extra)};
 
 /* ---- reading ---- */
 
@@ -190,11 +190,9 @@ static bool take_inputs(struct generation *g, const struct json *input, struct p
 }
 
 static bool take(struct generation *g, const struct json *body, enum shape shape, struct problem *problem) {
-    struct embedding_extra *e = arena_calloc(&g->exchange->arena, 1, sizeof *e);
+    struct embedding_extra *e = g->extra;
     const struct json *format = field_get(body, "encoding_format"), *input = field_get(body, "input");
     int64_t most = g->served->model.graph.hidden_size, dimensions;
-    if (!e) return problem_set(problem, 500, NULL, "out of memory");
-    g->extra = e;
     g->pooling = g->served->options->pools_last ? POOLING_LAST : POOLING_MEAN;
     g->max_tokens = 1; /* nothing is generated: no room is needed */
     e->shape = shape;

@@ -113,11 +113,9 @@ static void write_prompt(struct json_writer *w, const struct generation *g, cons
 }
 
 static void write_probabilities(struct json_writer *w, struct generation_choice *c) {
-    const struct native_extra *extra = c->generation->extra;
     if (!c->generation->sampling.want_logprobs) return;
     json_write_key(w, "completion_probabilities");
     json_begin_array(w);
-    (void)extra;
     if (c->logprobs.length) json_write_raw(w, c->logprobs.data, c->logprobs.length);
     json_end_array(w);
     buffer_clear(&c->logprobs);
@@ -270,7 +268,7 @@ static void logprob(struct generation_choice *c, uint32_t token, const struct sa
     openai_write_logprob(&w, c->generation->served, token, sample);
 }
 
-static const struct answer_writer native_writer = {begin, piece, end_choice, end, logprob, NULL};
+static const struct answer_writer native_writer = {begin, piece, end_choice, end, logprob, sizeof(struct native_extra)};
 
 /* ---- reading ---- */
 
@@ -325,10 +323,8 @@ static const struct json *response_fields(const struct json *body) {
 }
 
 static bool take(struct generation *g, const struct json *body, bool fills, struct problem *problem) {
-    struct native_extra *extra = arena_calloc(&g->exchange->arena, 1, sizeof *extra);
+    struct native_extra *extra = g->extra;
     int64_t n;
-    if (!extra) return problem_set(problem, 500, NULL, "out of memory");
-    g->extra = extra;
     g->streams = json_bool(field_get(body, "stream"), false);
     extra->fields = response_fields(body);
     extra->times_tokens = json_bool(field_get(body, "timings_per_token"), false);

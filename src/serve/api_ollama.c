@@ -183,7 +183,7 @@ static void logprob(struct generation_choice *c, uint32_t token, const struct sa
     openai_write_logprob(&w, c->generation->served, token, sample);
 }
 
-static const struct answer_writer ollama_writer = {begin, piece, end_choice, end, logprob, NULL};
+static const struct answer_writer ollama_writer = {begin, piece, end_choice, end, logprob, sizeof(struct ollama_extra)};
 
 /* ---- reading ---- */
 
@@ -273,14 +273,9 @@ static struct generation *open_generation(struct exchange *x, const struct json 
         return NULL;
     }
     struct generation *g = generation_create(x, request_string(x, body, "model"), &ollama_writer, problem);
-    struct ollama_extra *extra = arena_calloc(&x->arena, 1, sizeof *extra);
     if (!g) return NULL;
-    if (!extra) {
-        problem_set(problem, 500, NULL, "out of memory");
-        return NULL;
-    }
+    struct ollama_extra *extra = g->extra;
     extra->is_chat = is_chat;
-    g->extra = extra;
     g->streams = json_bool(field_get(body, "stream"), true);
     return take_options(g, body, problem) && take_format(g, body, problem) ? g : NULL;
 }

@@ -283,7 +283,7 @@ static void logprob(struct generation_choice *c, uint32_t token, const struct sa
     openai_write_logprob(&w, c->generation->served, token, sample);
 }
 
-static const struct answer_writer chat_writer = {begin, piece, end_choice, end, logprob, NULL};
+static const struct answer_writer chat_writer = {begin, piece, end_choice, end, logprob, sizeof(struct chat_extra)};
 
 /* ---- reading ---- */
 
@@ -326,16 +326,13 @@ static bool take_reasoning(struct generation *g, const struct json *body, struct
 }
 
 static bool take(struct generation *g, const struct json *body, struct problem *problem) {
-    struct exchange *x = g->exchange;
     struct chat_input input = {.messages = field_get(body, "messages"),
                                .documents = field_get(body, "documents"),
                                .kwargs = field_get(body, "chat_template_kwargs"),
                                .enable_thinking = -1,
                                .continues_final = -1};
-    struct chat_extra *extra = arena_calloc(&x->arena, 1, sizeof *extra);
+    struct chat_extra *extra = g->extra;
     int64_t n;
-    if (!extra) return problem_set(problem, 500, NULL, "out of memory");
-    g->extra = extra;
     random_id(g->answer_id, "chatcmpl-", 24);
     if (!request_check_messages(input.messages, problem) || !field_integer(body, "n", 1, MAX_CHOICES, 1, &n, problem))
         return false;

@@ -216,7 +216,7 @@ static void end(struct generation *g) {
     openai_send_done(g);
 }
 
-static const struct answer_writer text_writer = {begin, piece, end_choice, end, logprob, NULL};
+static const struct answer_writer text_writer = {begin, piece, end_choice, end, logprob, sizeof(struct text_extra)};
 
 /* ---- reading ---- */
 
@@ -242,10 +242,8 @@ static bool take_prompts(struct generation *g, const struct json *prompt, struct
 }
 
 static bool take(struct generation *g, const struct json *body, struct problem *problem) {
-    struct text_extra *extra = arena_calloc(&g->exchange->arena, 1, sizeof *extra);
+    struct text_extra *extra = g->extra;
     int64_t n, best_of, top;
-    if (!extra) return problem_set(problem, 500, NULL, "out of memory");
-    g->extra = extra;
     random_id(g->answer_id, "cmpl-", 24);
     extra->echoes = json_bool(field_get(body, "echo"), false);
     if (!field_integer(body, "n", 1, MAX_CHOICES, 1, &n, problem) ||

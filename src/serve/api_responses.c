@@ -88,14 +88,10 @@ static bool take_format(struct generation *g, const struct json *body, struct pr
 
 static bool take(struct generation *g, const struct json *body, struct problem *problem) {
     struct exchange *x = g->exchange;
-    struct response_extra *e = arena_calloc(&x->arena, 1, sizeof *e);
+    struct response_extra *e = g->extra;
     struct chat_input input = {
         .kwargs = field_get(body, "chat_template_kwargs"), .enable_thinking = -1, .continues_final = 0};
     int64_t limit;
-    if (!e) return problem_set(problem, 500, NULL, "out of memory");
-    g->extra = e;
-    g->dispose = response_dispose;
-    g->collects = true;
     e->body = body;
     e->stores = json_bool(field_get(body, "store"), true);
     g->streams = json_bool(field_get(body, "stream"), false);

@@ -34,7 +34,5 @@ struct response_extra {
 };
 
 extern const struct answer_writer response_writer;
-/* Frees what the writer collected; g->dispose. */
-void response_dispose(struct generation *generation);
 
 #endif

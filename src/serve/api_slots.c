@@ -102,7 +102,7 @@ static void end_restore(struct generation *g) {
            (double)(g->ended_ns - g->exchange->arrived_ns) * 1e-6);
 }
 
-static const struct answer_writer restore_writer = {.end = end_restore};
+static const struct answer_writer restore_writer = {.end = end_restore, .extra_bytes = sizeof(struct slot_extra)};
 
 static bool read_tokens(struct generation *g, const char *path, struct slot_extra *e, struct problem *problem) {
     uint32_t vocab = g->served->model.graph.vocab_size;
@@ -131,13 +131,11 @@ static bool read_tokens(struct generation *g, const char *path, struct slot_extr
 static bool restore(struct exchange *x, const char *model, uint32_t slot, struct problem *problem) {
     const char *name;
     char *path;
-    struct slot_extra *e = arena_calloc(&x->arena, 1, sizeof *e);
-    if (!e) return problem_set(problem, 500, NULL, "out of memory");
     if (!find_file(x, &name, &path, problem)) return false;
     struct generation *g = generation_create(x, model, &restore_writer, problem);
     if (!g) return false;
+    struct slot_extra *e = g->extra;
     *e = (struct slot_extra){.slot = slot, .name = name};
-    g->extra = e;
     g->max_tokens = 1;
     g->slot = slot;
     g->remembers_prompt_only = true;

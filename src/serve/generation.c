@@ -13,7 +13,9 @@ struct generation *generation_create(struct exchange *x, const char *model_name,
     struct served *served = registry_acquire(&x->server->registry, model_name, problem);
     if (!served) return NULL;
     struct generation *g = calloc(1, sizeof *g);
-    if (!g) {
+    void *extra = arena_calloc(&x->arena, 1, writer ? writer->extra_bytes : 0);
+    if (!g || !extra) {
+        free(g);
         registry_release(&x->server->registry, served);
         problem_set(problem, 500, NULL, "out of memory");
         return NULL;
@@ -21,6 +23,7 @@ struct generation *generation_create(struct exchange *x, const char *model_name,
     *g = (struct generation){.exchange = x,
                              .served = served,
                              .writer = writer,
+                             .extra = extra,
                              .n_per_prompt = 1,
                              .max_tokens = served->options->n_predict,
                              .sampling = served->sampling,
@@ -51,7 +54,7 @@ static void free_choice(struct generation_choice *c) {
 }
 
 void generation_free(struct generation *g) {
-    if (g->dispose) g->dispose(g);
+    if (g->writer && g->writer->dispose) g->writer->dispose(g);
     for (uint32_t i = 0; g->choices && i < g->n_choices; i++) free_choice(&g->choices[i]);
     for (uint32_t i = 0; i < g->n_prompts; i++) {
         free(g->prompts[i].tokens);
@@ -160,7 +163,7 @@ static bool on_reply(void *context, const struct reply_event *event) {
     if (event->kind == REPLY_CALL_CANCEL && c->n_call_ids) c->n_call_ids--;
     if (event->kind == REPLY_CALL_END) c->n_calls_ended++;
     if (!reply_collect(&c->result, event)) return false;
-    if ((g->streams || g->collects) && !(g->hides_reasoning && event->kind == REPLY_REASONING))
+    if ((g->streams || g->writer->collects) && !(g->hides_reasoning && event->kind == REPLY_REASONING))
         g->writer->piece(c, event);
     return true;
 }
@@ -198,7 +201,6 @@ static bool take_token(struct generation_choice *c, const struct engine_event *e
     size_t reasoning = c->result.reasoning.length;
     if (!text_stream_push(&c->stream, event->token, err) || !pass_on(c, err)) return false;
     if (c->result.reasoning.length > reasoning) c->n_reasoning++;
-    if (g->writer->token && g->streams) g->writer->token(c, event->token);
     const struct mx_error *failure = guide_failure(g->prompts[c->index / g->n_per_prompt].guide);
     if (failure) *err = *failure;
     return !failure;

@@ -57,8 +57,9 @@ struct answer_writer {
     void (*end)(struct generation *generation); /* the whole answer, or the end of the stream; ends the exchange */
     /* One more item for choice->logprobs; NULL = none. */
     void (*logprob)(struct generation_choice *choice, uint32_t token, const struct sample_result *sample);
-    /* After each token, also where it gave no text; may be NULL. */
-    void (*token)(struct generation_choice *choice, uint32_t token);
+    size_t extra_bytes;                             /* of generation->extra */
+    bool collects;                                  /* piece is called for whole answers too */
+    void (*dispose)(struct generation *generation); /* frees what `extra` holds beside the arena; or NULL */
 };
 
 enum { EXPIRED_NONE, EXPIRED_QUEUE, EXPIRED_FIRST_TOKEN, EXPIRED_TOTAL, EXPIRED_SHUTDOWN };
@@ -71,9 +72,7 @@ struct generation {
     /* The request. */
     bool keeps_markers; /* special tokens that mean something stay in the text */
     bool streams, includes_usage, parses_reply, has_prefill, keeps_tokens, one_call_only, hides_reasoning;
-    bool remembers_prompt_only;                     /* in its slot */
-    bool collects;                                  /* the writer's piece is called for whole answers too */
-    void (*dispose)(struct generation *generation); /* frees what `extra` holds beside the arena; or NULL */
+    bool remembers_prompt_only; /* in its slot */
     uint32_t n_per_prompt;
     int64_t max_tokens;
     struct sampling_params sampling;
@@ -93,7 +92,7 @@ struct generation {
     enum pooling pooling;
     int priority;
     int64_t slot; /* where the conversation is remembered; -1 = anywhere */
-    void *extra;  /* of the dialect; in the exchange's arena */
+    void *extra;  /* the writer's, zeros at first; in the exchange's arena */
     char answer_id[CALL_ID_BYTES];
     int64_t created;
 

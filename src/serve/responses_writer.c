@@ -12,15 +12,6 @@
 static const char *const item_types[] = {"reasoning", "message", "function_call"};
 static const char *const item_prefixes[] = {"rs_", "msg_", "fc_"};
 
-void response_dispose(struct generation *g) {
-    struct response_extra *e = g->extra;
-    for (size_t i = 0; e && i < e->n; i++) {
-        buffer_free(&e->list[i].name);
-        buffer_free(&e->list[i].text);
-    }
-    if (e) free(e->list);
-}
-
 /* ---- objects ---- */
 
 static void write_text(struct json_writer *w, const char *key, const struct buffer *text) {
@@ -372,4 +363,19 @@ static void end(struct generation *g) {
     if (!workers_add(&g->exchange->server->workers, finish, g->exchange)) finish(g->exchange);
 }
 
-const struct answer_writer response_writer = {begin, piece, end_choice, end, NULL, NULL};
+static void dispose(struct generation *g) {
+    struct response_extra *e = g->extra;
+    for (size_t i = 0; i < e->n; i++) {
+        buffer_free(&e->list[i].name);
+        buffer_free(&e->list[i].text);
+    }
+    free(e->list);
+}
+
+const struct answer_writer response_writer = {.begin = begin,
+                                              .piece = piece,
+                                              .end_choice = end_choice,
+                                              .end = end,
+                                              .extra_bytes = sizeof(struct response_extra),
+                                              .collects = true,
+                                              .dispose = dispose};
