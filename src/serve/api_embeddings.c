@@ -170,25 +170,6 @@ static const struct answer_writer embedding_writer = {.end = end, .extra_bytes =
 
 /* ---- reading ---- */
 
-static bool add_input(struct generation *g, const struct json *input, struct problem *problem) {
-    struct token_list tokens = {0};
-    bool ok =
-        request_encode(g, input, true, &tokens, problem) && generation_add_prompt(g, tokens.ids, tokens.count, problem);
-    token_list_free(&tokens);
-    return ok;
-}
-
-static bool take_inputs(struct generation *g, const struct json *input, struct problem *problem) {
-    const struct json *first = json_at(input, 0);
-    if (!input) return problem_set(problem, 400, "input", "'input' is missing");
-    if (!json_is_array(input) || (first && first->type == JSON_INTEGER)) return add_input(g, input, problem);
-    if (!input->count || input->count > MAX_VECTORS)
-        return problem_set(problem, 400, "input", "'input' must hold 1 to %d texts, not %u", MAX_VECTORS, input->count);
-    for (uint32_t i = 0; i < input->count; i++)
-        if (!add_input(g, &input->items[i], problem)) return false;
-    return true;
-}
-
 static bool take(struct generation *g, const struct json *body, enum shape shape, struct problem *problem) {
     struct embedding_extra *e = g->extra;
     const struct json *format = field_get(body, "encoding_format"), *input = field_get(body, "input");
@@ -204,7 +185,7 @@ static bool take(struct generation *g, const struct json *body, enum shape shape
         return false;
     e->dimensions = (size_t)dimensions;
     if (!input) input = field_get(body, shape == SHAPE_EMBEDDING ? "prompt" : "content");
-    return take_inputs(g, input, problem);
+    return request_take_prompts(g, input, "input", MAX_VECTORS, problem);
 }
 
 static void embed(struct exchange *x, enum shape shape) {

@@ -262,27 +262,18 @@ static void end(struct generation *g) {
     exchange_reply_json(g->exchange, 200, &out);
 }
 
-static void logprob(struct generation_choice *c, uint32_t token, const struct sample_result *sample) {
-    struct json_writer w = {.out = &c->logprobs};
-    if (c->logprobs.length) buffer_putc(&c->logprobs, ',');
-    openai_write_logprob(&w, c->generation->served, token, sample);
-}
-
-static const struct answer_writer native_writer = {begin, piece, end_choice, end, logprob, sizeof(struct native_extra)};
+static const struct answer_writer native_writer = {
+    begin, piece, end_choice, end, openai_add_logprob, sizeof(struct native_extra)};
 
 /* ---- reading ---- */
 
 static bool add_prompt(struct generation *g, const struct json *prompt, struct problem *problem) {
-    struct token_list tokens = {0};
     const struct json *text = json_is_object(prompt) ? field_get(prompt, "prompt_string") : prompt;
     const struct json *media = json_is_object(prompt) ? field_get(prompt, "multimodal_data") : NULL;
     if (media && media->count)
         return problem_set(problem, 400, "prompt", "'multimodal_data': this model takes text only");
-    bool ok = text ? request_encode(g, text, true, &tokens, problem)
-                   : problem_set(problem, 400, "prompt", "'prompt' has no 'prompt_string'");
-    ok = ok && generation_add_prompt(g, tokens.ids, tokens.count, problem);
-    token_list_free(&tokens);
-    return ok;
+    return text ? request_add_prompt(g, text, problem)
+                : problem_set(problem, 400, "prompt", "'prompt' has no 'prompt_string'");
 }
 
 /* Strings in an array that has numbers too are one mixed prompt; an array of strings or arrays is several. */

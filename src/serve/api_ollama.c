@@ -177,13 +177,8 @@ static void end(struct generation *g) {
     buffer_free(&out);
 }
 
-static void logprob(struct generation_choice *c, uint32_t token, const struct sample_result *sample) {
-    struct json_writer w = {.out = &c->logprobs};
-    if (c->logprobs.length) buffer_putc(&c->logprobs, ',');
-    openai_write_logprob(&w, c->generation->served, token, sample);
-}
-
-static const struct answer_writer ollama_writer = {begin, piece, end_choice, end, logprob, sizeof(struct ollama_extra)};
+static const struct answer_writer ollama_writer = {
+    begin, piece, end_choice, end, openai_add_logprob, sizeof(struct ollama_extra)};
 
 /* ---- reading ---- */
 
@@ -253,14 +248,6 @@ static const struct json *make_messages(struct exchange *x, const struct json *b
     return request_parse_built(x, &text, problem);
 }
 
-static bool take_raw(struct generation *g, const struct json *prompt, struct problem *problem) {
-    struct token_list tokens = {0};
-    bool ok = request_encode(g, prompt, true, &tokens, problem) &&
-              generation_add_prompt(g, tokens.ids, tokens.count, problem);
-    token_list_free(&tokens);
-    return ok;
-}
-
 static struct generation *open_generation(struct exchange *x, const struct json *body, bool is_chat,
                                           struct problem *problem) {
     const struct json *context = field_get(body, "context");
@@ -315,7 +302,7 @@ static void respond(struct exchange *x, bool is_chat) {
     if (g && is_chat)
         ok = take_messages(g, body, messages, &problem);
     else if (g && json_bool(field_get(body, "raw"), false))
-        ok = take_raw(g, prompt, &problem);
+        ok = request_add_prompt(g, prompt, &problem);
     else if (g)
         ok = (messages = make_messages(x, body, &problem)) && take_messages(g, body, messages, &problem);
     if (!g || !ok || !generation_submit(g, &problem)) api_fail(x, &problem);

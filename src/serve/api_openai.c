@@ -83,15 +83,17 @@ static void write_token(struct json_writer *w, const struct served *served, uint
     if (closes) json_end_object(w);
 }
 
-void openai_write_logprob(struct json_writer *w, const struct served *served, uint32_t token,
-                          const struct sample_result *sample) {
-    write_token(w, served, token, sample->logprob, false);
-    json_write_key(w, "top_logprobs");
-    json_begin_array(w);
+void openai_add_logprob(struct generation_choice *c, uint32_t token, const struct sample_result *sample) {
+    const struct served *served = c->generation->served;
+    struct json_writer w = {.out = &c->logprobs};
+    if (c->logprobs.length) buffer_putc(&c->logprobs, ',');
+    write_token(&w, served, token, sample->logprob, false);
+    json_write_key(&w, "top_logprobs");
+    json_begin_array(&w);
     for (uint32_t i = 0; i < sample->n_top; i++)
-        write_token(w, served, sample->top[i].token, sample->top[i].logprob, true);
-    json_end_array(w);
-    json_end_object(w);
+        write_token(&w, served, sample->top[i].token, sample->top[i].logprob, true);
+    json_end_array(&w);
+    json_end_object(&w);
 }
 
 const char *openai_finish_reason(const struct generation_choice *c) {

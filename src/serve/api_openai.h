@@ -26,9 +26,8 @@ void openai_send(struct generation *g);
 /* The stream's end. */
 void openai_send_done(struct generation *g);
 
-/* {"token":..,"logprob":..,"bytes":[..],"top_logprobs":[..]} */
-void openai_write_logprob(struct json_writer *w, const struct served *served, uint32_t token,
-                          const struct sample_result *sample);
+/* One more {"token":..,"logprob":..,"bytes":[..],"top_logprobs":[..]} for choice->logprobs. */
+void openai_add_logprob(struct generation_choice *choice, uint32_t token, const struct sample_result *sample);
 const char *openai_finish_reason(const struct generation_choice *c);
 
 void api_chat_completions(struct exchange *exchange);

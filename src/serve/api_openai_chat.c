@@ -277,13 +277,8 @@ static void end(struct generation *g) {
     exchange_reply_json(g->exchange, 200, &out);
 }
 
-static void logprob(struct generation_choice *c, uint32_t token, const struct sample_result *sample) {
-    struct json_writer w = {.out = &c->logprobs};
-    if (c->logprobs.length) buffer_putc(&c->logprobs, ',');
-    openai_write_logprob(&w, c->generation->served, token, sample);
-}
-
-static const struct answer_writer chat_writer = {begin, piece, end_choice, end, logprob, sizeof(struct chat_extra)};
+static const struct answer_writer chat_writer = {
+    begin, piece, end_choice, end, openai_add_logprob, sizeof(struct chat_extra)};
 
 /* ---- reading ---- */
 

@@ -220,27 +220,6 @@ static const struct answer_writer text_writer = {begin, piece, end_choice, end, 
 
 /* ---- reading ---- */
 
-static bool add_prompt(struct generation *g, const struct json *prompt, struct problem *problem) {
-    struct token_list tokens = {0};
-    bool ok = request_encode(g, prompt, true, &tokens, problem) &&
-              generation_add_prompt(g, tokens.ids, tokens.count, problem);
-    token_list_free(&tokens);
-    return ok;
-}
-
-/* A string, a list of token ids, or a list of these. */
-static bool take_prompts(struct generation *g, const struct json *prompt, struct problem *problem) {
-    if (!prompt) return problem_set(problem, 400, "prompt", "'prompt' is missing");
-    const struct json *first = json_at(prompt, 0);
-    if (!json_is_array(prompt) || (first && first->type == JSON_INTEGER)) return add_prompt(g, prompt, problem);
-    if (!prompt->count || prompt->count > MAX_CHOICES)
-        return problem_set(problem, 400, "prompt", "'prompt' must hold 1 to %d prompts, not %u", MAX_CHOICES,
-                           prompt->count);
-    for (uint32_t i = 0; i < prompt->count; i++)
-        if (!add_prompt(g, &prompt->items[i], problem)) return false;
-    return true;
-}
-
 static bool take(struct generation *g, const struct json *body, struct problem *problem) {
     struct text_extra *extra = g->extra;
     int64_t n, best_of, top;
@@ -259,7 +238,8 @@ static bool take(struct generation *g, const struct json *body, struct problem *
     g->sampling.logprobs_kind = LOGPROBS_RAW;
     return openai_take_stream(g, body, problem) && openai_take_limit(g, body, problem) &&
            request_take_sampling(g, body, problem) && request_take_stop(g, body, "stop", problem) &&
-           openai_take_format(g, body, problem) && take_prompts(g, field_get(body, "prompt"), problem);
+           openai_take_format(g, body, problem) &&
+           request_take_prompts(g, field_get(body, "prompt"), "prompt", MAX_CHOICES, problem);
 }
 
 void api_completions(struct exchange *x) {

@@ -237,17 +237,36 @@ static bool append_text(struct generation *g, struct token_list *tokens, const s
     return ok;
 }
 
-bool request_encode(struct generation *g, const struct json *prompt, bool special, struct token_list *tokens,
-                    struct problem *problem) {
-    if (json_is_string(prompt)) return append_text(g, tokens, prompt, special, problem);
+static bool encode(struct generation *g, const struct json *prompt, struct token_list *tokens,
+                   struct problem *problem) {
+    if (json_is_string(prompt)) return append_text(g, tokens, prompt, true, problem);
     if (!json_is_array(prompt))
         return problem_set(problem, 400, "prompt", "'prompt' must be text or token ids, not %s",
                            json_type_name(prompt));
     for (uint32_t i = 0; i < prompt->count; i++) {
         const struct json *v = &prompt->items[i];
-        bool ok =
-            json_is_string(v) ? append_text(g, tokens, v, special && !i, problem) : append_id(g, tokens, v, problem);
+        bool ok = json_is_string(v) ? append_text(g, tokens, v, !i, problem) : append_id(g, tokens, v, problem);
         if (!ok) return false;
     }
+    return true;
+}
+
+bool request_add_prompt(struct generation *g, const struct json *prompt, struct problem *problem) {
+    struct token_list tokens = {0};
+    bool ok = encode(g, prompt, &tokens, problem) && generation_add_prompt(g, tokens.ids, tokens.count, problem);
+    token_list_free(&tokens);
+    return ok;
+}
+
+bool request_take_prompts(struct generation *g, const struct json *prompts, const char *name, int most,
+                          struct problem *problem) {
+    if (!prompts) return problem_set(problem, 400, name, "'%s' is missing", name);
+    const struct json *first = json_at(prompts, 0);
+    if (!json_is_array(prompts) || (first && first->type == JSON_INTEGER))
+        return request_add_prompt(g, prompts, problem);
+    if (!prompts->count || prompts->count > (uint32_t)most)
+        return problem_set(problem, 400, name, "'%s' must hold 1 to %d %ss, not %u", name, most, name, prompts->count);
+    for (uint32_t i = 0; i < prompts->count; i++)
+        if (!request_add_prompt(g, &prompts->items[i], problem)) return false;
     return true;
 }

@@ -19,9 +19,11 @@ bool request_take_sampling(struct generation *generation, const struct json *bod
 bool request_take_stop(struct generation *generation, const struct json *body, const char *name,
                        struct problem *problem);
 
-/* Encodes a text, or takes token ids; a mixed array gives both in order. special: with BOS and the like. */
-bool request_encode(struct generation *generation, const struct json *prompt, bool special, struct token_list *tokens,
-                    struct problem *problem);
+/* One more prompt: a text, which is encoded with BOS and the like, or token ids; a mixed array gives both in order. */
+bool request_add_prompt(struct generation *generation, const struct json *prompt, struct problem *problem);
+/* The field of that name: one prompt, text or token ids, or an array of 1 to `most` of these. */
+bool request_take_prompts(struct generation *generation, const struct json *prompts, const char *name, int most,
+                          struct problem *problem);
 
 struct chat_input {
     const struct json *messages, *tools, *documents;
