@@ -3,6 +3,7 @@
 #include "serve/api_anthropic.h"
 
 #include "serve/anthropic_messages.h"
+#include "serve/events.h"
 #include "serve/random_id.h"
 #include "serve/server_parts.h"
 
@@ -80,26 +81,9 @@ static void write_head(struct json_writer *w, const struct generation *g) {
     json_write_string(w, g->served->id);
 }
 
-/* One event: the name, then its data, of which the caller writes the members. */
-static struct json_writer begin_event(struct generation *g, const char *name) {
-    struct json_writer w = {.out = &g->json};
-    buffer_printf(&g->json, "event: %s\ndata: ", name);
-    json_begin_object(&w);
-    json_write_key(&w, "type");
-    json_write_string(&w, name);
-    return w;
-}
-
-static void end_event(struct generation *g, struct json_writer *w) {
-    json_end_object(w);
-    buffer_puts(&g->json, "\n\n");
-    if (!g->json.failed) exchange_write(g->exchange, g->json.data, g->json.length);
-    buffer_clear(&g->json);
-}
-
 static void begin(struct generation *g) {
     exchange_begin_stream(g->exchange, "text/event-stream", "event: ping\ndata: {\"type\":\"ping\"}\n\n");
-    struct json_writer w = begin_event(g, "message_start");
+    struct json_writer w = event_begin(g, "message_start");
     json_write_key(&w, "message");
     json_begin_object(&w);
     write_head(&w, g);
@@ -112,13 +96,13 @@ static void begin(struct generation *g) {
     json_write_null(&w);
     write_usage(&w, g, 0, 0);
     json_end_object(&w);
-    end_event(g, &w);
+    event_end(g, &w);
 }
 
 static void write_delta(struct generation_choice *c, const char *type, const char *key, const char *text,
                         size_t length) {
     struct message_extra *e = c->generation->extra;
-    struct json_writer w = begin_event(c->generation, "content_block_delta");
+    struct json_writer w = event_begin(c->generation, "content_block_delta");
     json_write_key(&w, "index");
     json_write_integer(&w, e->index);
     json_write_key(&w, "delta");
@@ -128,17 +112,17 @@ static void write_delta(struct generation_choice *c, const char *type, const cha
     json_write_key(&w, key);
     json_write_string_n(&w, text, length);
     json_end_object(&w);
-    end_event(c->generation, &w);
+    event_end(c->generation, &w);
 }
 
 static void close_block(struct generation_choice *c) {
     struct message_extra *e = c->generation->extra;
     if (e->open == BLOCK_NONE) return;
     if (e->open == BLOCK_THINKING) write_delta(c, "signature_delta", "signature", "", 0);
-    struct json_writer w = begin_event(c->generation, "content_block_stop");
+    struct json_writer w = event_begin(c->generation, "content_block_stop");
     json_write_key(&w, "index");
     json_write_integer(&w, e->index++);
-    end_event(c->generation, &w);
+    event_end(c->generation, &w);
     e->open = BLOCK_NONE;
 }
 
@@ -153,7 +137,7 @@ static void open_block(struct generation_choice *c, enum block kind, const struc
     if (e->open == kind && kind != BLOCK_TOOL) return;
     close_block(c);
     e->open = kind;
-    struct json_writer w = begin_event(c->generation, "content_block_start");
+    struct json_writer w = event_begin(c->generation, "content_block_start");
     json_write_key(&w, "index");
     json_write_integer(&w, e->index);
     json_write_key(&w, "content_block");
@@ -178,7 +162,7 @@ static void open_block(struct generation_choice *c, enum block kind, const struc
         write_empty_object(&w, "input");
     }
     json_end_object(&w);
-    end_event(c->generation, &w);
+    event_end(c->generation, &w);
 }
 
 static void piece(struct generation_choice *c, const struct reply_event *event) {
@@ -205,13 +189,13 @@ static void end_choice(struct generation_choice *c) {
 }
 
 static void end_stream(struct generation *g) {
-    struct json_writer w = begin_event(g, "message_delta");
+    struct json_writer w = event_begin(g, "message_delta");
     json_write_key(&w, "delta");
     json_begin_object(&w);
     write_stop(&w, &g->choices[0]);
     json_end_object(&w);
     write_usage(&w, g, generation_n_cached(g), generation_n_generated(g));
-    end_event(g, &w);
+    event_end(g, &w);
     static const char stop[] = "event: message_stop\ndata: {\"type\":\"message_stop\"}\n\n";
     exchange_write_end(g->exchange, stop, sizeof stop - 1);
 }

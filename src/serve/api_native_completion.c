@@ -2,6 +2,7 @@
 /* POST /completion and /infill: llama-server's shape. */
 #include "serve/api_native.h"
 #include "serve/api_openai.h"
+#include "serve/events.h"
 #include "serve/server_parts.h"
 
 #include <string.h>
@@ -209,14 +210,10 @@ static void write_final(struct json_writer *w, struct generation_choice *c) {
 
 /* ---- streams: `data:` frames, no [DONE] ---- */
 
-static void begin(struct generation *g) { exchange_begin_stream(g->exchange, "text/event-stream", ": ping\n\n"); }
-
 static void send_frame(struct generation_choice *c, const char *text, size_t length) {
     struct generation *g = c->generation;
     struct native_extra *extra = g->extra;
-    struct json_writer w = {.out = &g->json};
-    buffer_puts(&g->json, "data: ");
-    json_begin_object(&w);
+    struct json_writer w = event_begin(g, NULL);
     json_write_key(&w, "index");
     json_write_integer(&w, c->index);
     json_write_key(&w, "content");
@@ -234,8 +231,7 @@ static void send_frame(struct generation_choice *c, const char *text, size_t len
     json_write_integer(&w, (int64_t)g->prompts[c->index / g->n_per_prompt].n_tokens);
     write_probabilities(&w, c);
     if (extra->times_tokens) openai_write_timings(&w, g);
-    json_end_object(&w);
-    openai_send(g);
+    event_end(g, &w);
 }
 
 static void piece(struct generation_choice *c, const struct reply_event *event) {
@@ -263,7 +259,7 @@ static void end(struct generation *g) {
 }
 
 static const struct answer_writer native_writer = {
-    begin, piece, end_choice, end, openai_add_logprob, sizeof(struct native_extra)};
+    events_begin, piece, end_choice, end, openai_add_logprob, sizeof(struct native_extra)};
 
 /* ---- reading ---- */
 

@@ -1,12 +1,26 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "serve/api_openai.h"
 
+#include "serve/events.h"
 #include "serve/server_parts.h"
 
 #include <math.h>
 #include <string.h>
 
 /* ---- what answers share ---- */
+
+void openai_write_head(struct json_writer *w, const struct generation *g, const char *object) {
+    json_write_key(w, "id");
+    json_write_string(w, g->answer_id);
+    json_write_key(w, "object");
+    json_write_string(w, object);
+    json_write_key(w, "created");
+    json_write_integer(w, g->created);
+    json_write_key(w, "model");
+    json_write_string(w, g->served->id);
+    json_write_key(w, "system_fingerprint");
+    json_write_string(w, SYSTEM_FINGERPRINT);
+}
 
 void openai_write_usage(struct json_writer *w, const struct generation *g) {
     size_t prompt = generation_n_prompt(g), generated = generation_n_generated(g), reasoning = 0;
@@ -101,14 +115,19 @@ const char *openai_finish_reason(const struct generation_choice *c) {
     return c->reason == FINISH_LENGTH ? "length" : "stop";
 }
 
-void openai_send(struct generation *g) {
-    struct buffer *b = &g->json;
-    buffer_puts(b, "\n\n");
-    if (!b->failed) exchange_write(g->exchange, b->data, b->length);
-    buffer_clear(b);
+void openai_end_stream(struct generation *g, const char *object) {
+    if (g->includes_usage) {
+        struct json_writer w = event_begin(g, NULL);
+        openai_write_head(&w, g, object);
+        json_write_key(&w, "choices");
+        json_begin_array(&w);
+        json_end_array(&w);
+        openai_write_usage(&w, g);
+        openai_write_timings(&w, g);
+        event_end(g, &w);
+    }
+    exchange_write_end(g->exchange, "data: [DONE]\n\n", 14);
 }
-
-void openai_send_done(struct generation *g) { exchange_write_end(g->exchange, "data: [DONE]\n\n", 14); }
 
 /* ---- what requests share ---- */
 

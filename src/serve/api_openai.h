@@ -21,10 +21,10 @@ bool openai_take_tools(struct generation *g, const struct json *body, struct cha
 /* response_format and the like; what cannot be done is refused. */
 bool openai_take_format(struct generation *g, const struct json *body, struct problem *problem);
 
-/* Sends g->json as one `data:` event and clears it. */
-void openai_send(struct generation *g);
-/* The stream's end. */
-void openai_send_done(struct generation *g);
+/* "id", "object" and what else answers begin with. */
+void openai_write_head(struct json_writer *w, const struct generation *g, const char *object);
+/* The stream's end, with an event before it that tells the usage where that was asked for. */
+void openai_end_stream(struct generation *g, const char *object);
 
 /* One more {"token":..,"logprob":..,"bytes":[..],"top_logprobs":[..]} for choice->logprobs. */
 void openai_add_logprob(struct generation_choice *choice, uint32_t token, const struct sample_result *sample);

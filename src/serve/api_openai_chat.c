@@ -2,6 +2,7 @@
 /* POST /v1/chat/completions. */
 #include "serve/api_openai.h"
 
+#include "serve/events.h"
 #include "serve/random_id.h"
 #include "serve/server_parts.h"
 
@@ -73,11 +74,22 @@ static void begin_chunk(struct generation_choice *c) {
     buffer_printf(&g->json, "\"choices\":[{\"index\":%u,\"delta\":{", c->index);
 }
 
+static void write_logprobs(struct json_writer *w, const struct generation_choice *c) {
+    json_begin_object(w);
+    json_write_key(w, "content");
+    json_begin_array(w);
+    if (c->logprobs.length) json_write_raw(w, c->logprobs.data, c->logprobs.length);
+    json_end_array(w);
+    json_write_key(w, "refusal");
+    json_write_null(w);
+    json_end_object(w);
+}
+
 static void end_chunk(struct generation_choice *c, const char *finish) {
     struct generation *g = c->generation;
     buffer_puts(&g->json, "},\"logprobs\":");
-    if (g->sampling.want_logprobs && c->logprobs.length)
-        buffer_printf(&g->json, "{\"content\":[%s],\"refusal\":null}", c->logprobs.data);
+    if (c->logprobs.length)
+        write_logprobs(&(struct json_writer){.out = &g->json}, c);
     else
         buffer_puts(&g->json, "null");
     buffer_clear(&c->logprobs);
@@ -85,7 +97,7 @@ static void end_chunk(struct generation_choice *c, const char *finish) {
         buffer_printf(&g->json, ",\"finish_reason\":\"%s\"}]}", finish);
     else
         buffer_puts(&g->json, ",\"finish_reason\":null}]}");
-    openai_send(g);
+    event_send(g);
 }
 
 static void tell_role(struct generation_choice *c) {
@@ -94,24 +106,15 @@ static void tell_role(struct generation_choice *c) {
     begin_chunk(c);
     buffer_puts(&c->generation->json, "\"role\":\"assistant\",\"content\":\"\"");
     buffer_puts(&c->generation->json, "},\"logprobs\":null,\"finish_reason\":null}]}");
-    openai_send(c->generation);
+    event_send(c->generation);
 }
 
 static void begin(struct generation *g) {
     struct json_writer w = {.out = &g->head};
-    exchange_begin_stream(g->exchange, "text/event-stream", ": ping\n\n");
+    events_begin(g);
     buffer_puts(&g->head, "data: ");
     json_begin_object(&w);
-    json_write_key(&w, "id");
-    json_write_string(&w, g->answer_id);
-    json_write_key(&w, "object");
-    json_write_string(&w, "chat.completion.chunk");
-    json_write_key(&w, "created");
-    json_write_integer(&w, g->created);
-    json_write_key(&w, "model");
-    json_write_string(&w, g->served->id);
-    json_write_key(&w, "system_fingerprint");
-    json_write_string(&w, SYSTEM_FINGERPRINT);
+    openai_write_head(&w, g, "chat.completion.chunk");
     if (g->includes_usage) buffer_puts(&g->head, ",\"usage\":null");
     buffer_puts(&g->head, ",");
 }
@@ -217,56 +220,24 @@ static void write_choice(struct json_writer *w, const struct generation_choice *
     json_write_key(w, "message");
     write_message(w, c);
     json_write_key(w, "logprobs");
-    if (c->generation->sampling.want_logprobs) {
-        json_begin_object(w);
-        json_write_key(w, "content");
-        json_begin_array(w);
-        if (c->logprobs.length) json_write_raw(w, c->logprobs.data, c->logprobs.length);
-        json_end_array(w);
-        json_write_key(w, "refusal");
+    if (c->generation->sampling.want_logprobs)
+        write_logprobs(w, c);
+    else
         json_write_null(w);
-        json_end_object(w);
-    } else {
-        json_write_null(w);
-    }
     json_write_key(w, "finish_reason");
     json_write_string(w, openai_finish_reason(c));
     json_end_object(w);
 }
 
-static void end_stream(struct generation *g) {
-    if (g->includes_usage) {
-        struct json_writer w = {.out = &g->json};
-        buffer_append(&g->json, g->head.data, g->head.length - sizeof ",\"usage\":null," + 1);
-        buffer_puts(&g->json, ",\"choices\":[]");
-        w.depth = 1;
-        w.has_items = true;
-        openai_write_usage(&w, g);
-        openai_write_timings(&w, g);
-        buffer_putc(&g->json, '}');
-        openai_send(g);
-    }
-    openai_send_done(g);
-}
-
 static void end(struct generation *g) {
     if (g->streams) {
-        end_stream(g);
+        openai_end_stream(g, "chat.completion.chunk");
         return;
     }
     struct buffer out = {0};
     struct json_writer w = {.out = &out};
     json_begin_object(&w);
-    json_write_key(&w, "id");
-    json_write_string(&w, g->answer_id);
-    json_write_key(&w, "object");
-    json_write_string(&w, "chat.completion");
-    json_write_key(&w, "created");
-    json_write_integer(&w, g->created);
-    json_write_key(&w, "model");
-    json_write_string(&w, g->served->id);
-    json_write_key(&w, "system_fingerprint");
-    json_write_string(&w, SYSTEM_FINGERPRINT);
+    openai_write_head(&w, g, "chat.completion");
     json_write_key(&w, "choices");
     json_begin_array(&w);
     for (uint32_t i = 0; i < g->n_choices; i++) write_choice(&w, &g->choices[i]);

@@ -3,6 +3,7 @@
 #include "serve/api_openai.h"
 
 #include "base/utf8.h"
+#include "serve/events.h"
 #include "serve/random_id.h"
 #include "serve/server_parts.h"
 
@@ -99,24 +100,6 @@ static void write_lists(struct json_writer *w, struct generation_choice *c) {
     arena_free(&arena);
 }
 
-static void write_head(struct json_writer *w, const struct generation *g) {
-    json_begin_object(w);
-    json_write_key(w, "id");
-    json_write_string(w, g->answer_id);
-    json_write_key(w, "object");
-    json_write_string(w, "text_completion");
-    json_write_key(w, "created");
-    json_write_integer(w, g->created);
-    json_write_key(w, "model");
-    json_write_string(w, g->served->id);
-    json_write_key(w, "system_fingerprint");
-    json_write_string(w, SYSTEM_FINGERPRINT);
-}
-
-static const char *finish_reason(const struct generation_choice *c) {
-    return c->reason == FINISH_LENGTH ? "length" : "stop";
-}
-
 static void write_choice(struct json_writer *w, struct generation_choice *c, const char *text, size_t length,
                          bool is_last) {
     json_begin_object(w);
@@ -131,7 +114,7 @@ static void write_choice(struct json_writer *w, struct generation_choice *c, con
         json_write_null(w);
     json_write_key(w, "finish_reason");
     if (is_last)
-        json_write_string(w, finish_reason(c));
+        json_write_string(w, openai_finish_reason(c));
     else
         json_write_null(w);
     json_end_object(w);
@@ -139,9 +122,8 @@ static void write_choice(struct json_writer *w, struct generation_choice *c, con
 
 static void send_chunk(struct generation_choice *c, const char *text, size_t length, bool is_last) {
     struct generation *g = c->generation;
-    struct json_writer w = {.out = &g->json};
-    buffer_puts(&g->json, "data: ");
-    write_head(&w, g);
+    struct json_writer w = event_begin(g, NULL);
+    openai_write_head(&w, g, "text_completion");
     json_write_key(&w, "choices");
     json_begin_array(&w);
     write_choice(&w, c, text, length, is_last);
@@ -150,8 +132,7 @@ static void send_chunk(struct generation_choice *c, const char *text, size_t len
         json_write_key(&w, "usage");
         json_write_null(&w);
     }
-    json_end_object(&w);
-    openai_send(g);
+    event_end(g, &w);
 }
 
 /* The prompt's text, where it is echoed. */
@@ -162,8 +143,6 @@ static void prompt_text(struct generation_choice *c, struct buffer *out) {
     struct mx_error err;
     if (extra->echoes) tokenizer_decode(g->served->tokenizer, p->tokens, p->n_tokens, true, out, &err);
 }
-
-static void begin(struct generation *g) { exchange_begin_stream(g->exchange, "text/event-stream", ": ping\n\n"); }
 
 static void tell_prompt(struct generation_choice *c) {
     struct buffer text = {0};
@@ -186,16 +165,16 @@ static void end_choice(struct generation_choice *c) {
 
 static void end(struct generation *g) {
     struct buffer out = {0};
-    struct json_writer w = {.out = g->streams ? &g->json : &out};
-    if (g->streams && !g->includes_usage) {
-        openai_send_done(g);
+    struct json_writer w = {.out = &out};
+    if (g->streams) {
+        openai_end_stream(g, "text_completion");
         return;
     }
-    if (g->streams) buffer_puts(&g->json, "data: ");
-    write_head(&w, g);
+    json_begin_object(&w);
+    openai_write_head(&w, g, "text_completion");
     json_write_key(&w, "choices");
     json_begin_array(&w);
-    for (uint32_t i = 0; i < g->n_choices && !g->streams; i++) {
+    for (uint32_t i = 0; i < g->n_choices; i++) {
         struct generation_choice *c = &g->choices[i];
         struct buffer text = {0};
         prompt_text(c, &text);
@@ -208,15 +187,11 @@ static void end(struct generation *g) {
     openai_write_usage(&w, g);
     openai_write_timings(&w, g);
     json_end_object(&w);
-    if (!g->streams) {
-        exchange_reply_json(g->exchange, 200, &out);
-        return;
-    }
-    openai_send(g);
-    openai_send_done(g);
+    exchange_reply_json(g->exchange, 200, &out);
 }
 
-static const struct answer_writer text_writer = {begin, piece, end_choice, end, logprob, sizeof(struct text_extra)};
+static const struct answer_writer text_writer = {events_begin, piece,   end_choice,
+                                                 end,          logprob, sizeof(struct text_extra)};
 
 /* ---- reading ---- */
 

@@ -3,6 +3,7 @@
 #include "serve/api_responses.h"
 
 #include "base/memory.h"
+#include "serve/events.h"
 #include "serve/fields.h"
 #include "serve/random_id.h"
 #include "serve/server_parts.h"
@@ -163,35 +164,25 @@ static void write_response(struct json_writer *w, const struct generation *g, bo
 
 /* ---- events ---- */
 
-static struct json_writer begin_event(struct generation *g, const char *name) {
+/* Events are counted. */
+static struct json_writer begin_numbered(struct generation *g, const char *name) {
     struct response_extra *e = g->extra;
-    struct json_writer w = {.out = &g->json};
-    buffer_printf(&g->json, "event: %s\ndata: ", name);
-    json_begin_object(&w);
-    json_write_key(&w, "type");
-    json_write_string(&w, name);
+    struct json_writer w = event_begin(g, name);
     json_write_key(&w, "sequence_number");
     json_write_integer(&w, e->sequence++);
     return w;
 }
 
-static void end_event(struct generation *g, struct json_writer *w) {
-    json_end_object(w);
-    buffer_puts(&g->json, "\n\n");
-    if (!g->json.failed) exchange_write(g->exchange, g->json.data, g->json.length);
-    buffer_clear(&g->json);
-}
-
 static void send_response(struct generation *g, const char *name, bool is_done) {
-    struct json_writer w = begin_event(g, name);
+    struct json_writer w = begin_numbered(g, name);
     json_write_key(&w, "response");
     write_response(&w, g, is_done);
-    end_event(g, &w);
+    event_end(g, &w);
 }
 
 static struct json_writer begin_item_event(struct generation *g, const char *name, bool in_part) {
     const struct response_extra *e = g->extra;
-    struct json_writer w = begin_event(g, name);
+    struct json_writer w = begin_numbered(g, name);
     json_write_key(&w, "item_id");
     json_write_string(&w, e->list[e->n - 1].id);
     json_write_key(&w, "output_index");
@@ -205,12 +196,12 @@ static struct json_writer begin_item_event(struct generation *g, const char *nam
 
 static void send_item(struct generation *g, const char *name, bool is_done) {
     const struct response_extra *e = g->extra;
-    struct json_writer w = begin_event(g, name);
+    struct json_writer w = begin_numbered(g, name);
     json_write_key(&w, "output_index");
     json_write_integer(&w, (int64_t)e->n - 1);
     json_write_key(&w, "item");
     write_item(&w, &e->list[e->n - 1], is_done);
-    end_event(g, &w);
+    event_end(g, &w);
 }
 
 static void send_part(struct generation *g, const char *name, bool is_empty) {
@@ -218,7 +209,7 @@ static void send_part(struct generation *g, const char *name, bool is_empty) {
     struct json_writer w = begin_item_event(g, name, true);
     json_write_key(&w, "part");
     write_part(&w, &e->list[e->n - 1], is_empty);
-    end_event(g, &w);
+    event_end(g, &w);
 }
 
 static void write_no_logprobs(struct json_writer *w) {
@@ -236,7 +227,7 @@ static void send_delta(struct generation *g, const struct reply_event *event) {
     json_write_key(&w, "delta");
     json_write_string_n(&w, event->text, event->length);
     if (kind == ITEM_MESSAGE) write_no_logprobs(&w);
-    end_event(g, &w);
+    event_end(g, &w);
 }
 
 static void send_text_done(struct generation *g) {
@@ -248,7 +239,7 @@ static void send_text_done(struct generation *g) {
     if (item->kind == ITEM_CALL) write_text(&w, "name", &item->name);
     write_text(&w, item->kind == ITEM_CALL ? "arguments" : "text", &item->text);
     if (item->kind == ITEM_MESSAGE) write_no_logprobs(&w);
-    end_event(g, &w);
+    event_end(g, &w);
 }
 
 /* ---- items as they come ---- */
@@ -302,7 +293,7 @@ static void piece(struct generation_choice *c, const struct reply_event *event) 
 }
 
 static void begin(struct generation *g) {
-    exchange_begin_stream(g->exchange, "text/event-stream", ": ping\n\n");
+    events_begin(g);
     send_response(g, "response.created", false);
     send_response(g, "response.in_progress", false);
 }
