@@ -53,6 +53,7 @@ bool session_open_model(struct session *s, const struct options *options, uint32
     struct model_options m = {.max_cells = max_cells, .n_snapshots = with_cache ? 4 : 0};
     if (with_cache) m.n_cache_pages = (max_cells ? max_cells : s->context_length) / PAGE_CELLS;
     struct engine_options e = {.n_tokens = (uint32_t)tokenizer_vocab_size(s->tokenizer),
+                               .cache_within_pages = true,
                                .diffusion = load_diffusion_options(options)};
     if (!load_model_options(options, &m, err)) return false;
     struct progress progress;

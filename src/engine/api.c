@@ -69,7 +69,8 @@ struct mlxcel_model *mlxcel_open(const char *folder, const struct mlxcel_model_o
                                .max_cells = o.max_tokens,
                                .n_cache_pages = o.prefix_cache_tokens / PAGE_CELLS,
                                .n_snapshots = o.prefix_cache_tokens ? 8 : 0};
-    struct engine_options eo = {.cache_pages = o.prefix_cache_tokens / PAGE_CELLS};
+    /* All requests are this program's own. */
+    struct engine_options eo = {.cache_pages = o.prefix_cache_tokens / PAGE_CELLS, .cache_within_pages = true};
     bool ok = (m->tokenizer = tokenizer_open(folder, &err)) != NULL &&
               (m->chat = chat_template_open(folder, &err)) != NULL && model_open(&m->model, folder, &mo, &err);
     if (ok) {

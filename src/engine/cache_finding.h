@@ -9,10 +9,10 @@
 /* What ended the known beginning of a prompt. */
 enum cache_end {
     CACHE_NOT_ASKED,      /* the request did not come so far */
-    CACHE_WHOLE,          /* nothing: all full pages are known */
+    CACHE_WHOLE,          /* nothing more is known that could have helped: all but the last token, or all full pages */
     CACHE_OFF,            /* there is no cache */
     CACHE_ALL_NEEDED,     /* the request wants something of every token */
-    CACHE_SHORT_PROMPT,   /* a hit is a page, and one more token to compute */
+    CACHE_SHORT_PROMPT,   /* only full pages are kept; this is none and a token to compute, and no page begins so */
     CACHE_LONG_PROMPT,    /* longer than n_tokens, from where on positions depend on the length */
     CACHE_EMPTY,          /* nothing is kept yet */
     CACHE_DIFFERS,        /* what is kept agrees in the first n_tokens */
@@ -29,7 +29,8 @@ struct cache_finding {
 
 enum { CACHE_FINDING_TEXT = 96 };
 
-/* What a client may know. The exact token would let it guess the prompts of other clients token by token. */
+/* What a client may know of a cache that it shares with others, whose hits end at whole pages. The exact token would let
+ * it guess their prompts token by token. */
 struct cache_finding cache_finding_for_client(struct cache_finding finding);
 
 /* "hit 64 of 65", "hit 64 of 300; differs after 70 tokens", "miss: evicted after 0 tokens"; "" where it was not asked. */

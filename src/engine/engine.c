@@ -75,13 +75,20 @@ static void drop_cancelled(struct engine *e, bool all, struct engine_event event
 
 /* ---- admission ---- */
 
+/* Pages of a group that the sequence has. A last one that it shares and will write into takes a page for the copy. */
+static size_t pages_held(const struct sequence *s, size_t g) {
+    const struct ref_pool *pool = &s->model->store.pages[g];
+    uint32_t n_whole = s->n_cells / PAGE_CELLS, n = n_whole - s->first_page[g];
+    if (s->n_cells % PAGE_CELLS && pool->references[s->tables[g][n_whole]] == 1) n++;
+    return n;
+}
+
 /* Whether the pools have pages for the choice's tokens and one more page of each group, and a state slot. */
 static bool pages_suffice(const struct engine *e, const struct choice *c) {
     const struct model *m = e->model;
     for (size_t g = 0; g < m->graph.n_groups; g++) {
         size_t needed = model_pages_for(&m->graph.groups[g], (uint32_t)c->n_tokens, m->options.max_rows) + 1;
-        size_t held = (c->sequence.n_cells + PAGE_CELLS - 1) / PAGE_CELLS - c->sequence.first_page[g];
-        if (m->store.pages[g].n_free + held < needed) return false;
+        if (m->store.pages[g].n_free + pages_held(&c->sequence, g) < needed) return false;
     }
     return !m->graph.state_floats || c->sequence.state != NO_SLOT || m->store.states.n_free > 0;
 }
@@ -449,7 +456,8 @@ struct engine *engine_create(struct model *model, const struct engine_options *o
     e->stepping = array_calloc(n, sizeof(struct choice *));
     e->mask_bits = array_calloc(((size_t)model->graph.vocab_size + 31) / 32, sizeof *e->mask_bits);
     bool ok = (e->admitted && e->stepping && e->mask_bits) || error_memory(err, "engine");
-    ok = ok && prefix_cache_init(&e->cache, model, model->graph.diffusion.kind ? 0 : options->cache_pages, err);
+    ok = ok && prefix_cache_init(&e->cache, model, model->graph.diffusion.kind ? 0 : options->cache_pages,
+                                 options->cache_within_pages, err);
     e->kept.rope_limit = e->cache.rope_limit;
     if (ok && sampling_scratch_init(&e->scratch, model->graph.vocab_size, err) && batch_init(&e->batch, model, err))
         return e;

@@ -90,6 +90,9 @@ struct diffusion_options {
 struct engine_options {
     uint32_t n_tokens;  /* ids of the tokenizer; higher logits are padding. 0 = all */
     size_t cache_pages; /* pages of 64 tokens that the prefix cache keeps at most; 0 = no cache */
+    /* Hits of the prefix cache may end within a page, where the model needs no snapshots. What was found, and the time to
+     * the first token, then tell token by token what was asked before: not for clients that must not know of each other. */
+    bool cache_within_pages;
     struct diffusion_options diffusion;
     uint64_t step_ns; /* wanted duration of a step while sequences decode; 0 = prompts are never held back */
 };

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The sequence of the last request that asked to be kept: a conversation goes on exactly where it stopped, while the
- * prefix cache knows whole pages only. One at a time; it goes when its pages are needed. */
+ * prefix cache keeps full pages only. One at a time; it goes when its pages are needed. */
 #ifndef MLXCEL_ENGINE_KEPT_H
 #define MLXCEL_ENGINE_KEPT_H
 

@@ -89,10 +89,12 @@ void prefix_cache_clear(struct prefix_cache *cache) {
     while (prefix_cache_evict(cache, false)) continue;
 }
 
-bool prefix_cache_init(struct prefix_cache *cache, struct model *model, size_t max_nodes, struct mx_error *err) {
+bool prefix_cache_init(struct prefix_cache *cache, struct model *model, size_t max_nodes, bool within_pages,
+                       struct mx_error *err) {
     size_t n_groups = model->graph.n_groups, most = model->options.max_cells / PAGE_CELLS + 1;
     *cache = (struct prefix_cache){.model = model, .max_nodes = max_nodes, .rope_limit = UINT32_MAX};
     cache->needs_snapshots = !sequence_is_random_access(model);
+    cache->within_pages = within_pages && !cache->needs_snapshots;
     for (size_t i = 0; i < model->graph.n_ropes; i++) {
         const struct rope *rope = &model->graph.ropes[i];
         if (rope->kind != ROPE_PLAIN && rope->original_length < cache->rope_limit)
@@ -118,6 +120,22 @@ void prefix_cache_free(struct prefix_cache *cache) {
     *cache = (struct prefix_cache){0};
 }
 
+/* The child that agrees longest with tokens[0 .. n), in *same of them; NULL and 0 where none does at all. */
+static struct prefix_node *closest_child(const struct prefix_node *node, const uint32_t *tokens, size_t n,
+                                         uint32_t *same) {
+    struct prefix_node *closest = NULL;
+    uint32_t most = n < PAGE_CELLS ? (uint32_t)n : PAGE_CELLS;
+    *same = 0;
+    for (struct prefix_node *child = node->child; child; child = child->sibling) {
+        uint32_t i = 0;
+        while (i < most && child->tokens[i] == tokens[i]) i++;
+        if (i <= *same) continue;
+        *same = i;
+        closest = child;
+    }
+    return closest;
+}
+
 /* Why the node has no child with this page of tokens; n_before tokens lead to the node. */
 static struct cache_finding explain(const struct prefix_cache *cache, const struct prefix_node *node,
                                     const uint32_t *tokens, uint32_t n_before) {
@@ -126,47 +144,73 @@ static struct cache_finding explain(const struct prefix_cache *cache, const stru
     for (size_t i = 0; i < n; i++)
         if (cache->evicted[i] == key) return (struct cache_finding){CACHE_EVICTED, n_before};
     if (!cache->root->child) return (struct cache_finding){CACHE_EMPTY, 0};
-    uint32_t most = 0;
-    for (const struct prefix_node *child = node->child; child; child = child->sibling) {
-        uint32_t same = 0;
-        while (same < PAGE_CELLS && child->tokens[same] == tokens[same]) same++;
-        if (same > most) most = same;
-    }
-    return (struct cache_finding){CACHE_DIFFERS, n_before + most};
+    uint32_t same;
+    closest_child(node, tokens, PAGE_CELLS, &same);
+    return (struct cache_finding){CACHE_DIFFERS, n_before + same};
+}
+
+static void find_page(struct prefix_cache *cache, struct prefix_node *node, uint32_t depth) {
+    for (size_t g = 0; g < cache->model->graph.n_groups; g++) cache->found[g][depth] = node->pages[g];
+    node->used = ++cache->clock;
+}
+
+/* Finds, after the node's `depth` pages, the page that begins with most of the n tokens that may come from it. Returns how
+ * many: fewer than 64, since a page that agrees as a whole is the node's child and n is less than a page. */
+static uint32_t find_within(struct prefix_cache *cache, const struct prefix_node *node, uint32_t depth,
+                            const uint32_t *tokens, size_t n, struct cache_finding *finding) {
+    uint32_t same;
+    struct prefix_node *child = closest_child(node, tokens, n, &same);
+    if (!child) return 0;
+    find_page(cache, child, depth);
+    if (same == n)
+        *finding = (struct cache_finding){CACHE_WHOLE, 0};
+    else if (n < PAGE_CELLS) /* for more, explain has said why there is no whole page */
+        *finding = (struct cache_finding){CACHE_DIFFERS, depth * PAGE_CELLS + same};
+    return same;
+}
+
+/* Fills the sequence with the first n_pages pages that were found, and the node's snapshot where one is needed. */
+static bool take_up(struct prefix_cache *cache, struct sequence *s, uint32_t n_pages, const struct prefix_node *node) {
+    if (!cache->needs_snapshots) return sequence_adopt(s, cache->found, n_pages, NULL);
+    bool ok = sequence_adopt(s, cache->found, n_pages, &node->snapshot);
+    /* Out of slots: a snapshot other than the one wanted may give its slot. */
+    while (!ok && cache->n_snapshots > 1 && prefix_cache_evict(cache, true) && node->has_snapshot)
+        ok = sequence_adopt(s, cache->found, n_pages, &node->snapshot);
+    return ok;
 }
 
 uint32_t prefix_cache_lookup(struct prefix_cache *cache, const uint32_t *tokens, size_t n, struct sequence *s,
                              struct cache_finding *finding) {
     struct prefix_node *node = cache->root, *best = NULL;
-    uint32_t depth = 0, best_depth = 0, most = (uint32_t)((n - 1) / PAGE_CELLS);
+    uint32_t depth = 0, best_depth = 0, same = 0, most = (uint32_t)((n - 1) / PAGE_CELLS);
     *finding = (struct cache_finding){!node                   ? CACHE_OFF
                                       : n > cache->rope_limit ? CACHE_LONG_PROMPT
-                                                              : CACHE_SHORT_PROMPT,
+                                      : !most                 ? CACHE_SHORT_PROMPT
+                                                              : CACHE_WHOLE,
                                       node ? cache->rope_limit : 0};
-    if (!node || n > cache->rope_limit || !most) return 0;
-    finding->end = CACHE_WHOLE;
+    if (!node || n > cache->rope_limit) return 0;
     while (depth < most) {
-        const struct prefix_node *parent = node;
-        node = find_child(parent, tokens + (size_t)depth * PAGE_CELLS);
-        if (!node) {
-            *finding = explain(cache, parent, tokens + (size_t)depth * PAGE_CELLS, depth * PAGE_CELLS);
+        struct prefix_node *child = find_child(node, tokens + (size_t)depth * PAGE_CELLS);
+        if (!child) {
+            *finding = explain(cache, node, tokens + (size_t)depth * PAGE_CELLS, depth * PAGE_CELLS);
             break;
         }
-        for (size_t g = 0; g < cache->model->graph.n_groups; g++) cache->found[g][depth] = node->pages[g];
-        node->used = ++cache->clock;
-        depth++;
+        node = child;
+        find_page(cache, node, depth++);
         if (cache->needs_snapshots && !node->has_snapshot) continue;
         best = node;
         best_depth = depth;
     }
     if (best_depth < depth) *finding = (struct cache_finding){CACHE_NO_SNAPSHOT, depth * PAGE_CELLS};
-    if (!best) return 0;
-    bool ok = sequence_adopt(s, cache->found, best_depth, cache->needs_snapshots ? &best->snapshot : NULL);
-    /* Out of slots: a snapshot other than the one wanted may give its slot. */
-    while (!ok && cache->n_snapshots > 1 && prefix_cache_evict(cache, true) && best->has_snapshot)
-        ok = sequence_adopt(s, cache->found, best_depth, &best->snapshot);
-    if (!ok) *finding = (struct cache_finding){CACHE_NO_STATE_SLOT, 0};
-    return ok ? s->n_cells : 0;
+    uint32_t n_whole = depth * PAGE_CELLS;
+    if (cache->within_pages) same = find_within(cache, node, depth, tokens + n_whole, n - 1 - n_whole, finding);
+    if (!best && !same) return 0;
+    if (!take_up(cache, s, best_depth + (same > 0), best)) {
+        *finding = (struct cache_finding){CACHE_NO_STATE_SLOT, 0};
+        return 0;
+    }
+    if (same) sequence_truncate(s, n_whole + same);
+    return s->n_cells;
 }
 
 static void attach_snapshot(struct prefix_cache *cache, struct prefix_node *node, const struct sequence *s) {

@@ -3,8 +3,10 @@
  *
  * A radix tree whose edges are pages: a node stands for 64 tokens after its parent's, and holds a reference to the page of
  * each cache group without windows. For models with windows or recurrent state, nodes at chosen borders also hold a
- * snapshot, and only there can a sequence be taken up again. Pages are shared, never copied; what a hit gives is equal to
- * the bit to what computing would give. Least recently used leaves go first when pages or slots are needed.
+ * snapshot, and only there can a sequence be taken up again. For the others a hit may end within a page: the sequence
+ * shares the page that begins as the prompt goes on, and copies it before it writes the cells that differ (as a fork
+ * does). Whole pages are never copied, and no page of the cache is ever written. What a hit gives is equal to the bit to
+ * what computing would give. Least recently used leaves go first when pages or slots are needed.
  *
  * Cells whose rope depends on the request's length (dynamic NTK, longrope) are kept only as far as the length has no
  * effect. */
@@ -22,6 +24,7 @@ struct prefix_cache {
     struct model *model;
     struct prefix_node *root;
     bool needs_snapshots;
+    bool within_pages;   /* hits may end within a page; never with needs_snapshots */
     uint32_t rope_limit; /* cells from here on, and longer prompts, are not kept */
     uint64_t clock;      /* of uses */
     size_t n_nodes, n_snapshots, max_nodes;
@@ -31,8 +34,10 @@ struct prefix_cache {
     size_t n_evicted;                    /* so far */
 };
 
-/* max_nodes: pages (of each group) kept at most; 0 = none: the cache does nothing. */
-bool prefix_cache_init(struct prefix_cache *cache, struct model *model, size_t max_nodes, struct mx_error *err);
+/* max_nodes: pages (of each group) kept at most; 0 = none: the cache does nothing. within_pages: hits may end within a
+ * page where the model allows it. */
+bool prefix_cache_init(struct prefix_cache *cache, struct model *model, size_t max_nodes, bool within_pages,
+                       struct mx_error *err);
 void prefix_cache_free(struct prefix_cache *cache);
 
 /* Fills the empty sequence with the longest known beginning of tokens[0 .. n) that leaves at least one token to compute.

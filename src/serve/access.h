@@ -26,6 +26,9 @@ bool access_init(struct access *access, const char *const *lists, size_t n_lists
 void access_free(struct access *access);
 
 enum key_check { KEY_OK, KEY_MISSING, KEY_WRONG };
+/* Whether clients of different keys ask, who must not know of each other. Without keys everybody sees everything. */
+static inline bool access_is_shared(const struct access *access) { return access->n_keys > 1; }
+
 /* Bearer token or x-api-key; *owner = 1 + the key's place, 0 where no keys are set. Every key is compared, in time that
  * does not depend on where they differ. */
 enum key_check access_check_key(const struct access *access, const struct http_head *head, uint32_t *owner);

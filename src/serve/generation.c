@@ -109,7 +109,7 @@ void generation_cache_text(const struct generation *g, bool is_for_client, char 
     uint32_t i = 0;
     while (i + 1 < g->n_prompts && g->prompts[i].n_cached) i++;
     struct cache_finding finding = g->prompts[g->prompts[i].n_cached ? 0 : i].cache;
-    if (is_for_client) finding = cache_finding_for_client(finding);
+    if (is_for_client && g->served->is_shared) finding = cache_finding_for_client(finding);
     cache_finding_text(finding, generation_n_cached(g), generation_n_prompt(g), text);
 }
 

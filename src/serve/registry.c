@@ -80,7 +80,7 @@ static bool load(struct registry *r, struct registry_entry *e, struct problem *p
                                r->options->max_models);
     e->state = ENTRY_LOADING;
     pthread_mutex_unlock(&r->lock);
-    struct served *served = served_open(r->options, r->metrics, r->after_step, e->path, e->name, &err);
+    struct served *served = served_open(r->options, r->is_shared, r->metrics, r->after_step, e->path, e->name, &err);
     pthread_mutex_lock(&r->lock);
     e->served = served;
     e->state = served ? ENTRY_LOADED : ENTRY_FAILED;
@@ -228,9 +228,9 @@ static bool add_folder(struct registry *r, struct mx_error *err) {
     return ok;
 }
 
-bool registry_open(struct registry *r, const struct server_options *options, struct metrics *metrics,
+bool registry_open(struct registry *r, const struct server_options *options, bool is_shared, struct metrics *metrics,
                    struct step_hook after_step, struct mx_error *err) {
-    *r = (struct registry){.options = options, .metrics = metrics, .after_step = after_step};
+    *r = (struct registry){.options = options, .is_shared = is_shared, .metrics = metrics, .after_step = after_step};
     pthread_mutex_init(&r->lock, NULL);
     pthread_cond_init(&r->changed, NULL);
     r->entries = array_calloc(1, sizeof *r->entries);
@@ -241,7 +241,7 @@ bool registry_open(struct registry *r, const struct server_options *options, str
     if (!options->model_path) return true;
     struct registry_entry *e = &r->entries[0];
     e->is_pinned = true;
-    e->served = served_open(options, metrics, after_step, e->path, e->name, err);
+    e->served = served_open(options, is_shared, metrics, after_step, e->path, e->name, err);
     e->state = e->served ? ENTRY_LOADED : ENTRY_FAILED;
     return e->served != NULL;
 }

@@ -23,6 +23,7 @@ struct registry_entry {
 
 struct registry {
     const struct server_options *options;
+    bool is_shared; /* by clients that must not know of each other */
     struct metrics *metrics;
     struct step_hook after_step;
     pthread_mutex_t lock;
@@ -31,9 +32,9 @@ struct registry {
     size_t n_entries;
 };
 
-/* Finds the models; loads the first one. */
-bool registry_open(struct registry *registry, const struct server_options *options, struct metrics *metrics,
-                   struct step_hook after_step, struct mx_error *err);
+/* Finds the models; loads the first one. is_shared: see served.h. */
+bool registry_open(struct registry *registry, const struct server_options *options, bool is_shared,
+                   struct metrics *metrics, struct step_hook after_step, struct mx_error *err);
 void registry_close(struct registry *registry);
 
 /* The model of that name (NULL or empty: the first), loaded, which stays so until registry_release. NULL with the problem

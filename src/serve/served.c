@@ -126,6 +126,7 @@ static bool open_engine(struct served *s, struct mx_error *err) {
     }
     if (!model_open(&s->model, s->path, &m, err)) return false;
     struct engine_options e = {.n_tokens = (uint32_t)tokenizer_vocab_size(s->tokenizer),
+                               .cache_within_pages = !s->is_shared,
                                .diffusion = o->diffusion,
                                .step_ns = (uint64_t)(o->step_ms * 1e6)};
     if (o->has_cache) {
@@ -151,8 +152,8 @@ static void describe(struct served *s) {
     }
 }
 
-struct served *served_open(const struct server_options *options, struct metrics *metrics, struct step_hook after_step,
-                           const char *path, const char *id, struct mx_error *err) {
+struct served *served_open(const struct server_options *options, bool is_shared, struct metrics *metrics,
+                           struct step_hook after_step, const char *path, const char *id, struct mx_error *err) {
     static const char breakers[] = "[\"\\n\",\":\",\"\\\"\",\"*\"]";
     uint64_t start = clock_now_ns();
     struct served *s = calloc(1, sizeof *s);
@@ -161,6 +162,7 @@ struct served *served_open(const struct server_options *options, struct metrics 
         return NULL;
     }
     s->options = options;
+    s->is_shared = is_shared;
     s->metrics = metrics;
     s->after_step = after_step;
     s->created_unix = (int64_t)time(NULL);

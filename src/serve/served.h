@@ -23,6 +23,7 @@ struct step_hook {
 struct served {
     char *id, *path;
     const struct server_options *options;
+    bool is_shared; /* as served_open was told */
     struct metrics *metrics;
     struct step_hook after_step;
     struct tokenizer *tokenizer;
@@ -65,9 +66,10 @@ struct served {
     uint64_t awake_ns;         /* time in which there was work */
 };
 
-/* Loads and starts. NULL with the error set. */
-struct served *served_open(const struct server_options *options, struct metrics *metrics, struct step_hook after_step,
-                           const char *path, const char *id, struct mx_error *err);
+/* Loads and starts. NULL with the error set. is_shared: by clients that must not know of each other; the prefix cache then
+ * gives whole pages, and tells no more than that. */
+struct served *served_open(const struct server_options *options, bool is_shared, struct metrics *metrics,
+                           struct step_hook after_step, const char *path, const char *id, struct mx_error *err);
 /* Cancels what runs, stops the thread, frees. */
 void served_close(struct served *served);
 

@@ -342,7 +342,10 @@ static void print_settings(struct server *s) {
                 "mlxcel: sampling where a request is silent: temperature %g, top-k %lld, top-p %g, min-p %g, "
                 "repetition penalty %g\n",
                 p->temperature, (long long)p->top_k, p->top_p, p->min_p, p->repetition_penalty);
-        fprintf(stderr, "mlxcel: prefix cache %s; chat template %s; replies read as %s\n", o->has_cache ? "on" : "off",
+        fprintf(stderr, "mlxcel: prefix cache %s; chat template %s; replies read as %s\n",
+                !o->has_cache       ? "off"
+                : served->is_shared ? "on, whole pages for the clients of several keys"
+                                    : "on",
                 served->has_template ? "the model's" : "a plain one, the model has none",
                 reply_format_name(served->format));
     }
@@ -380,7 +383,8 @@ int server_run(const struct server_options *options, struct mx_error *err) {
                           options->cors_origins, err) &&
               open_tls(s, err) && open_loop(s, err) &&
               responses_store_open(&s->responses, options->store_path, options->max_stored, err) &&
-              registry_open(&s->registry, options, &s->metrics, (struct step_hook){after_step, s}, err) &&
+              registry_open(&s->registry, options, access_is_shared(&s->access), &s->metrics,
+                            (struct step_hook){after_step, s}, err) &&
               workers_start(&s->workers, options->n_workers, err) && start_listening(s, err);
     if (ok) {
         print_settings(s);

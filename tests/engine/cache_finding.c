@@ -19,7 +19,8 @@ struct setup {
     struct engine *engine;
 };
 
-static bool open_setup(struct setup *s, const char *name, size_t cache_pages, uint32_t n_rows, uint32_t n_snapshots) {
+static bool open_setup(struct setup *s, const char *name, size_t cache_pages, uint32_t n_rows, uint32_t n_snapshots,
+                       bool within) {
     char source[4096];
     struct mx_error err = {0};
     struct model_options m = {.tier = -1,
@@ -29,7 +30,7 @@ static bool open_setup(struct setup *s, const char *name, size_t cache_pages, ui
                               .max_rows = n_rows,
                               .n_snapshots = n_snapshots,
                               .n_cache_pages = (uint32_t)cache_pages};
-    struct engine_options e = {.cache_pages = cache_pages};
+    struct engine_options e = {.cache_pages = cache_pages, .cache_within_pages = within};
     *s = (struct setup){0};
     snprintf(source, sizeof source, "%s/tests/golden/cases/%s", SOURCE_DIR, name);
     bool ok = folder_make_temporary(folder, sizeof folder) && weights_generate(source, "config.json", folder, &err) &&
@@ -86,10 +87,10 @@ static void expect(const char *name, struct told told, size_t n_prompt, enum cac
 
 static void test_full_attention(void) {
     struct setup s;
-    if (open_setup(&s, "llama-q4", 0, 64, 0))
+    if (open_setup(&s, "llama-q4", 0, 64, 0, false))
         expect("no_cache", ask(&s, N_PROMPT, 200, 0, POOLING_NONE), N_PROMPT, CACHE_OFF, 0, "miss: the cache is off");
     close_setup(&s);
-    if (!open_setup(&s, "llama-q4", 5, 64, 0)) return;
+    if (!open_setup(&s, "llama-q4", 5, 64, 0, false)) return;
     expect("a_short_prompt", ask(&s, 64, 64, 0, POOLING_NONE), 64, CACHE_SHORT_PROMPT, 0,
            "miss: shorter than a page of 64 tokens and one more");
     prefix_cache_clear(&s.engine->cache);
@@ -111,10 +112,42 @@ static void test_full_attention(void) {
     close_setup(&s);
 }
 
+/* Hits may end within a page. */
+static void test_within_pages(void) {
+    struct setup s;
+    if (!open_setup(&s, "llama-q4", 5, 64, 0, true)) return;
+    expect("one_token", ask(&s, 1, 1, 0, POOLING_NONE), 1, CACHE_SHORT_PROMPT, 0,
+           "miss: shorter than a page of 64 tokens and one more");
+    expect("within: a_short_prompt", ask(&s, 64, 64, 0, POOLING_NONE), 64, CACHE_SHORT_PROMPT, 0,
+           "miss: shorter than a page of 64 tokens and one more");
+    expect("all_but_the_last_token", ask(&s, 64, 64, 0, POOLING_NONE), 64, CACHE_WHOLE, 0, "hit 63 of 64");
+    expect("a_page_ends_the_prompt", ask(&s, 65, 65, 0, POOLING_NONE), 65, CACHE_WHOLE, 0, "hit 64 of 65");
+    expect("a_short_prompt_differs", ask(&s, 40, 30, 60, POOLING_NONE), 40, CACHE_DIFFERS, 30,
+           "hit 30 of 40; differs after 30 tokens");
+    expect("a_short_prompt_like_no_other", ask(&s, 40, 0, 60, POOLING_NONE), 40, CACHE_SHORT_PROMPT, 0,
+           "miss: shorter than a page of 64 tokens and one more");
+    prefix_cache_clear(&s.engine->cache);
+    s.engine->cache.n_evicted = 0;
+    expect("within: the_first_prompt", ask(&s, N_PROMPT, 200, 0, POOLING_NONE), N_PROMPT, CACHE_EMPTY, 0,
+           "miss: nothing is kept");
+    expect("the_rest_was_no_full_page", ask(&s, N_PROMPT, 200, 0, POOLING_NONE), N_PROMPT, CACHE_WHOLE, 0,
+           "hit 192 of 200");
+    expect("a_prefix_of_it", ask(&s, 150, 150, 0, POOLING_NONE), 150, CACHE_WHOLE, 0, "hit 149 of 150");
+    expect("its_last_page_differs", ask(&s, 150, 140, 62, POOLING_NONE), 150, CACHE_DIFFERS, 140,
+           "hit 140 of 150; differs after 140 tokens");
+    expect("within: another_end", ask(&s, N_PROMPT, 100, 61, POOLING_NONE), N_PROMPT, CACHE_DIFFERS, 100,
+           "hit 100 of 200; differs after 100 tokens");
+    ask(&s, 150, 150, 0, POOLING_NONE);     /* so that the other end is what was used least recently */
+    ask(&s, N_PROMPT, 0, 62, POOLING_NONE); /* leaves the first two pages */
+    expect("a_page_that_went_had_more", ask(&s, N_PROMPT, 100, 61, POOLING_NONE), N_PROMPT, CACHE_EVICTED, 64,
+           "hit 100 of 200; evicted after 64 tokens");
+    close_setup(&s);
+}
+
 static void test_recurrent(void) {
     struct setup s;
     /* One step reads the whole prompt, which ends beside a border: pages stay, a snapshot does not. */
-    if (open_setup(&s, "qwen3_next-q4", 8, 256, 4)) {
+    if (open_setup(&s, "qwen3_next-q4", 8, 256, 4, false)) {
         ask(&s, N_PROMPT, 200, 0, POOLING_NONE);
         expect("pages_without_a_snapshot", ask(&s, N_PROMPT, 150, 60, POOLING_NONE), N_PROMPT, CACHE_NO_SNAPSHOT, 128,
                "miss: known up to 128 tokens, without a snapshot");
@@ -124,7 +157,7 @@ static void test_recurrent(void) {
 
 static void test_length_matters(void) {
     struct setup s;
-    if (open_setup(&s, "llama-dynamic-bf16", 8, 64, 0)) {
+    if (open_setup(&s, "llama-dynamic-bf16", 8, 64, 0, false)) {
         char words[CACHE_FINDING_TEXT];
         uint32_t limit = s.engine->cache.rope_limit;
         snprintf(words, sizeof words, "miss: longer than %u tokens, positions depend on the length", limit);
@@ -149,6 +182,7 @@ static void test_client(void) {
 int main(void) {
     test_client();
     test_full_attention();
+    test_within_pages();
     test_recurrent();
     test_length_matters();
     return tap_done();

@@ -54,7 +54,7 @@ static struct server *open_server(void) {
     metrics_init(&s->metrics);
     bool ok = access_init(&s->access, NULL, 0, NULL, NULL, &err) &&
               responses_store_open(&s->responses, NULL, 10, &err) &&
-              registry_open(&s->registry, &options, &s->metrics, (struct step_hook){0}, &err) &&
+              registry_open(&s->registry, &options, false, &s->metrics, (struct step_hook){0}, &err) &&
               workers_start(&s->workers, 1, &err);
     if (!ok) {
         fprintf(stderr, "%s\n", err.message);

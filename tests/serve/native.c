@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 static struct test_server server;
 static struct arena arena;
@@ -132,26 +133,37 @@ static void test_prefix_cache(void) {
     buffer_free(&body);
 }
 
-/* What the header of an answer to these token ids says; the timings must say the same. */
+/* What the header of an answer to these token ids says; the timings must say the same. The holder of key "one" asks. */
 static void check_cache_header(const char *name, const uint32_t *ids, size_t n, const char *wanted) {
     struct response r;
     struct buffer body = {0};
+    unsigned n_cached = 0;
+    sscanf(wanted, "hit %u", &n_cached);
     buffer_puts(&body, "{\"n_predict\":1,\"prompt\":[");
     for (size_t i = 0; i < n; i++) buffer_printf(&body, "%s%u", i ? "," : "", ids[i]);
     buffer_puts(&body, "]}");
-    http_ask(&server, "POST", "/completion", body.data, &r);
+    int fd = client_connect(&server);
+    client_request(fd, "POST", "/completion", body.data, "Authorization: Bearer one\r\n");
+    client_receive(fd, &r, NULL, 30000);
+    close(fd);
     const char *header = response_header(&r, "x-mlxcel-cache");
-    if (!tap_ok(header && !strcmp(header, wanted) &&
-                    json_string_is(json_path(response_json(&r, &arena), "timings.cache"), wanted),
+    const struct json *timings = json_get(response_json(&r, &arena), "timings");
+    if (!tap_ok(header && !strcmp(header, wanted) && json_string_is(json_get(timings, "cache"), wanted) &&
+                    json_integer(json_get(timings, "cache_n"), -1) == n_cached,
                 "%s", name))
         tap_note("%s, expected %s", header ? header : "no header", wanted);
     response_free(&r);
     buffer_free(&body);
 }
 
+/* Token ids like those of no text of other cases; the last 8 of 200 are no full page. */
+static void fill_ids(uint32_t ids[200]) {
+    for (uint32_t i = 0; i < 200; i++) ids[i] = 2000 + i;
+}
+
 static void test_cache_header(void) {
     uint32_t ids[200];
-    for (uint32_t i = 0; i < 200; i++) ids[i] = 2000 + i; /* no text of other cases */
+    fill_ids(ids);
     check_cache_header("an answer names why the cache was missed", ids, 60,
                        "miss: shorter than a page of 64 tokens and one more");
     check_cache_header("also where it was asked before", ids, 60,
@@ -160,10 +172,32 @@ static void test_cache_header(void) {
     http_ask(&server, "GET", "/props", NULL, &r);
     tap_ok(r.status == 200 && !response_header(&r, "x-mlxcel-cache"), "other answers have no such header");
     response_free(&r);
-    check_cache_header("a prompt like no other one", ids, 200, "miss: differs within 64 tokens");
+    check_cache_header("a prompt like no other one", ids, 200, "miss: differs after 0 tokens");
     check_cache_header("a hit is told with its length", ids, 200, "hit 192 of 200");
+    check_cache_header("all but the last token of a shorter prompt", ids, 50, "hit 49 of 50");
     ids[100] = 7;
-    check_cache_header("and where it ended", ids, 200, "hit 64 of 200; differs within 128 tokens");
+    check_cache_header("and where it ended", ids, 200, "hit 100 of 200; differs after 100 tokens");
+}
+
+/* Clients of several keys do not learn from each other's prompts token by token; the holder of the only key may. */
+static void test_cache_and_keys(void) {
+    struct test_server first = server;
+    uint32_t ids[200];
+    if (!server_start(&server, NULL, (const char *const[]){"--log-disable", "--api-key", "one", NULL})) return;
+    fill_ids(ids);
+    check_cache_header("one key: nothing is there", ids, 200, "miss: nothing is kept");
+    ids[100] = 7;
+    check_cache_header("one key: hits end within a page", ids, 200, "hit 100 of 200; differs after 100 tokens");
+    server_stop(&server, 5000);
+    if (!server_start(&server, NULL, (const char *const[]){"--log-disable", "--api-key", "one,two", NULL})) return;
+    fill_ids(ids);
+    check_cache_header("two keys: nothing is there", ids, 200, "miss: nothing is kept");
+    ids[100] = 7;
+    check_cache_header("two keys: hits are whole pages", ids, 200, "hit 64 of 200; differs within 128 tokens");
+    check_cache_header("two keys: also of a short prompt", ids, 60,
+                       "miss: shorter than a page of 64 tokens and one more");
+    server_stop(&server, 5000);
+    server = first;
 }
 
 static void test_state(void) {
@@ -236,6 +270,7 @@ int main(void) {
     test_tokens();
     test_prefix_cache();
     test_cache_header();
+    test_cache_and_keys();
     test_state();
     test_saved_slots();
     tap_ok(server_stop(&server, 10000) == 0, "the server ends well");
