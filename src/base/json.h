@@ -120,6 +120,19 @@ void json_write_value(struct json_writer *w, const struct json *value);
 /* Text that is JSON already. */
 void json_write_raw(struct json_writer *w, const char *text, size_t length);
 
+/* A member: its key and its value. */
+void json_add_string(struct json_writer *w, const char *key, const char *text); /* NULL is null */
+void json_add_text(struct json_writer *w, const char *key, const char *text, size_t length);
+void json_add_buffer(struct json_writer *w, const char *key, const struct buffer *text);
+void json_add_integer(struct json_writer *w, const char *key, int64_t value);
+void json_add_count(struct json_writer *w, const char *key, uint64_t value);
+void json_add_real(struct json_writer *w, const char *key, double value);
+void json_add_real_as(struct json_writer *w, const char *key, const char *format, double value);
+void json_add_bool(struct json_writer *w, const char *key, bool value);
+void json_add_null(struct json_writer *w, const char *key);
+void json_add_value(struct json_writer *w, const char *key, const struct json *value);
+void json_add_raw(struct json_writer *w, const char *key, const char *text, size_t length);
+
 /* The quoted, escaped form of text, appended to out. */
 void json_append_quoted(struct buffer *out, const char *text, size_t length);
 

@@ -169,3 +169,61 @@ void json_write_value(struct json_writer *w, const struct json *value) {
         return;
     }
 }
+
+/* ---- members ---- */
+
+void json_add_string(struct json_writer *w, const char *key, const char *text) {
+    json_write_key(w, key);
+    if (text)
+        json_write_string(w, text);
+    else
+        json_write_null(w);
+}
+
+void json_add_text(struct json_writer *w, const char *key, const char *text, size_t length) {
+    json_write_key(w, key);
+    json_write_string_n(w, text, length);
+}
+
+void json_add_buffer(struct json_writer *w, const char *key, const struct buffer *text) {
+    json_add_text(w, key, text->data ? text->data : "", text->length);
+}
+
+void json_add_integer(struct json_writer *w, const char *key, int64_t value) {
+    json_write_key(w, key);
+    json_write_integer(w, value);
+}
+
+void json_add_count(struct json_writer *w, const char *key, uint64_t value) {
+    json_add_integer(w, key, (int64_t)value);
+}
+
+void json_add_real(struct json_writer *w, const char *key, double value) {
+    json_write_key(w, key);
+    json_write_real(w, value);
+}
+
+void json_add_real_as(struct json_writer *w, const char *key, const char *format, double value) {
+    json_write_key(w, key);
+    json_write_real_as(w, format, value);
+}
+
+void json_add_bool(struct json_writer *w, const char *key, bool value) {
+    json_write_key(w, key);
+    json_write_bool(w, value);
+}
+
+void json_add_null(struct json_writer *w, const char *key) {
+    json_write_key(w, key);
+    json_write_null(w);
+}
+
+void json_add_value(struct json_writer *w, const char *key, const struct json *value) {
+    json_write_key(w, key);
+    json_write_value(w, value);
+}
+
+void json_add_raw(struct json_writer *w, const char *key, const char *text, size_t length) {
+    json_write_key(w, key);
+    json_write_raw(w, text, length);
+}

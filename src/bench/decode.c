@@ -369,18 +369,7 @@ static void write_text(const struct bench *b, struct buffer *out) {
 }
 
 static void write_real(struct json_writer *w, const char *key, double value) {
-    json_write_key(w, key);
-    json_write_real_as(w, "%.6g", value);
-}
-
-static void write_integer(struct json_writer *w, const char *key, size_t value) {
-    json_write_key(w, key);
-    json_write_integer(w, (int64_t)value);
-}
-
-static void write_text_value(struct json_writer *w, const char *key, const char *value) {
-    json_write_key(w, key);
-    json_write_string(w, value);
+    json_add_real_as(w, key, "%.6g", value);
 }
 
 static void write_row(struct json_writer *w, const struct bench *b, size_t i) {
@@ -409,29 +398,29 @@ static void write_json(const struct bench *b, struct buffer *out) {
     json_begin_object(&w);
     json_write_key(&w, "machine");
     json_begin_object(&w);
-    write_text_value(&w, "cpu", cpu);
-    write_integer(&w, "threads", (size_t)m->options.n_threads);
-    write_text_value(&w, "tier", kernel_tier_name((enum kernel_tier)m->options.tier));
-    write_text_value(&w, "read_way", walls_read_way(b->walls));
+    json_add_string(&w, "cpu", cpu);
+    json_add_count(&w, "threads", (size_t)m->options.n_threads);
+    json_add_string(&w, "tier", kernel_tier_name((enum kernel_tier)m->options.tier));
+    json_add_string(&w, "read_way", walls_read_way(b->walls));
     json_end_object(&w);
     json_write_key(&w, "build");
     json_begin_object(&w);
-    write_text_value(&w, "version", MLXCEL_VERSION);
-    write_text_value(&w, "compiler", __VERSION__);
+    json_add_string(&w, "version", MLXCEL_VERSION);
+    json_add_string(&w, "compiler", __VERSION__);
     json_end_object(&w);
     json_write_key(&w, "flags");
     json_begin_object(&w);
     const char *synthetic = options_text(b->options, OPT_SYNTHETIC);
-    write_text_value(&w, synthetic ? "synthetic" : "model", synthetic ? synthetic : b->session.path);
-    if (synthetic) write_text_value(&w, "quant", options_text(b->options, OPT_QUANT));
-    write_text_value(&w, "precision", m->options.precision == PRECISION_EXACT ? "exact" : "fast");
-    write_integer(&w, "prompt_tokens", b->n_prompt);
-    write_integer(&w, "generated_tokens", b->n_tokens);
-    write_integer(&w, "warmup_tokens", b->n_warm);
-    write_integer(&w, "batch", b->n_batch);
-    write_integer(&w, "depth", b->n_deep);
-    write_integer(&w, "repeat", b->n_repeats);
-    write_text_value(&w, "time", options_flag(b->options, OPT_PROCESSOR_TIME) ? "processor" : "wall");
+    json_add_string(&w, synthetic ? "synthetic" : "model", synthetic ? synthetic : b->session.path);
+    if (synthetic) json_add_string(&w, "quant", options_text(b->options, OPT_QUANT));
+    json_add_string(&w, "precision", m->options.precision == PRECISION_EXACT ? "exact" : "fast");
+    json_add_count(&w, "prompt_tokens", b->n_prompt);
+    json_add_count(&w, "generated_tokens", b->n_tokens);
+    json_add_count(&w, "warmup_tokens", b->n_warm);
+    json_add_count(&w, "batch", b->n_batch);
+    json_add_count(&w, "depth", b->n_deep);
+    json_add_count(&w, "repeat", b->n_repeats);
+    json_add_string(&w, "time", options_flag(b->options, OPT_PROCESSOR_TIME) ? "processor" : "wall");
     json_end_object(&w);
     write_real(&w, "load_s", b->load_s);
     write_real(&w, "peak_memory_gb", peak_gb());

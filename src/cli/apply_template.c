@@ -94,12 +94,9 @@ struct line_state {
 
 static void write_failure(struct json_writer *w, const char *kind, const char *message, size_t length) {
     json_begin_object(w);
-    json_write_key(w, "error");
-    json_write_bool(w, true);
-    json_write_key(w, "kind");
-    json_write_string(w, kind);
-    json_write_key(w, "message");
-    json_write_string_n(w, message ? message : "", length);
+    json_add_bool(w, "error", true);
+    json_add_string(w, "kind", kind);
+    json_add_text(w, "message", message ? message : "", length);
     json_end_object(w);
 }
 
@@ -146,8 +143,7 @@ static bool answer_line(struct line_state *s, const char *text, size_t length, s
     const struct json *line = json_parse(&arena, text, length, JSON_FLAGS, MAX_DEPTH, &err);
     if (line && render_line(s, line, &out, &failure, &err)) {
         json_begin_object(&w);
-        json_write_key(&w, "text");
-        json_write_string_n(&w, out.data ? out.data : "", out.length);
+        json_add_buffer(&w, "text", &out);
         json_end_object(&w);
     } else if (failure.kind) {
         write_failure(&w, failure.kind, failure.message.data, failure.message.length);

@@ -65,10 +65,8 @@ void conversation_write(const struct conversation *c, struct buffer *out, int in
     json_begin_array(&w);
     for (size_t i = 0; i < c->n; i++) {
         json_begin_object(&w);
-        json_write_key(&w, "role");
-        json_write_string(&w, c->messages[i].role);
-        json_write_key(&w, "content");
-        json_write_string(&w, c->messages[i].content);
+        json_add_string(&w, "role", c->messages[i].role);
+        json_add_string(&w, "content", c->messages[i].content);
         json_end_object(&w);
     }
     json_end_array(&w);

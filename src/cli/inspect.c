@@ -181,59 +181,50 @@ static void write_lines(struct json_writer *w, const char *key, const struct buf
     json_end_array(w);
 }
 
-static void write_number(struct json_writer *w, const char *key, uint64_t n) {
-    json_write_key(w, key);
-    json_write_integer(w, (int64_t)n);
-}
-
 static void write_json(struct report *r, struct buffer *out) {
     struct json_writer w = {.out = out, .indent = 2};
     json_begin_object(&w);
-    json_write_key(&w, "model_type");
-    json_write_string(&w, config_string_or(&r->config, "model_type", "?"));
-    json_write_key(&w, "supported");
-    json_write_bool(&w, true); /* what is not ends in an error */
+    json_add_string(&w, "model_type", config_string_or(&r->config, "model_type", "?"));
+    json_add_bool(&w, "supported", true); /* what is not ends in an error */
     const char *part = config_other_part(&r->config);
     json_write_key(&w, "unused_part");
     if (part)
         json_write_string(&w, part);
     else
         json_write_null(&w);
-    write_number(&w, "layers", r->graph.n_layers);
-    write_number(&w, "hidden_size", r->graph.hidden_size);
-    write_number(&w, "vocab_size", r->graph.vocab_size);
-    write_number(&w, "context_length", r->graph.context_length);
-    write_number(&w, "parameters", r->parameters);
-    write_number(&w, "active_parameters", r->active_parameters);
+    json_add_count(&w, "layers", r->graph.n_layers);
+    json_add_count(&w, "hidden_size", r->graph.hidden_size);
+    json_add_count(&w, "vocab_size", r->graph.vocab_size);
+    json_add_count(&w, "context_length", r->graph.context_length);
+    json_add_count(&w, "parameters", r->parameters);
+    json_add_count(&w, "active_parameters", r->active_parameters);
     json_write_key(&w, "parameters_by_part");
     json_begin_object(&w);
     for (int i = 0; i < N_ROLES; i++)
-        if (r->parameters_by_role[i]) write_number(&w, role_names[i], r->parameters_by_role[i]);
+        if (r->parameters_by_role[i]) json_add_count(&w, role_names[i], r->parameters_by_role[i]);
     json_end_object(&w);
-    write_number(&w, "weight_bytes", r->weight_bytes);
+    json_add_count(&w, "weight_bytes", r->weight_bytes);
     json_write_key(&w, "weight_bytes_by_format");
     json_begin_object(&w);
     for (int i = 0; i <= VECTOR_FORMAT; i++)
-        if (r->bytes_by_format[i]) write_number(&w, format_name(i), r->bytes_by_format[i]);
+        if (r->bytes_by_format[i]) json_add_count(&w, format_name(i), r->bytes_by_format[i]);
     json_end_object(&w);
-    write_number(&w, "kv_bytes_per_token", r->kv_bytes_token);
-    write_number(&w, "window_bytes_per_sequence", r->kv_bytes_window);
-    write_number(&w, "state_bytes_per_sequence", r->state_bytes);
+    json_add_count(&w, "kv_bytes_per_token", r->kv_bytes_token);
+    json_add_count(&w, "window_bytes_per_sequence", r->kv_bytes_window);
+    json_add_count(&w, "state_bytes_per_sequence", r->state_bytes);
     json_write_key(&w, "memory");
     json_begin_object(&w);
-    write_number(&w, "sequences", r->batch);
-    write_number(&w, "tokens", r->context);
-    write_number(&w, "weights", r->plan_weights);
-    write_number(&w, "kv", r->plan_kv);
-    write_number(&w, "state", r->plan_state);
-    write_number(&w, "buffers", r->plan_work);
-    write_number(&w, "total", r->plan_total);
-    write_number(&w, "available", r->available);
-    json_write_key(&w, "fits");
-    json_write_bool(&w, r->plan_total <= r->available);
+    json_add_count(&w, "sequences", r->batch);
+    json_add_count(&w, "tokens", r->context);
+    json_add_count(&w, "weights", r->plan_weights);
+    json_add_count(&w, "kv", r->plan_kv);
+    json_add_count(&w, "state", r->plan_state);
+    json_add_count(&w, "buffers", r->plan_work);
+    json_add_count(&w, "total", r->plan_total);
+    json_add_count(&w, "available", r->available);
+    json_add_bool(&w, "fits", r->plan_total <= r->available);
     json_end_object(&w);
-    json_write_key(&w, "has_weights");
-    json_write_bool(&w, r->has_weights);
+    json_add_bool(&w, "has_weights", r->has_weights);
     write_lines(&w, "unused_tensors", &r->unused);
     write_lines(&w, "unknown_config_keys", &r->unread);
     json_end_object(&w);

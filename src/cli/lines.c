@@ -31,8 +31,7 @@ static bool answer_line(const char *line, size_t length, line_handler handle, vo
         buffer_clear(out);
         writer = (struct json_writer){.out = out};
         json_begin_object(&writer);
-        json_write_key(&writer, "error");
-        json_write_string(&writer, failure.message);
+        json_add_string(&writer, "error", failure.message);
         json_end_object(&writer);
     }
     arena_free(&arena);

@@ -176,8 +176,7 @@ static void write_json(struct run *r, struct buffer *out) {
     for (int id = 0; id < N_KERNELS; id++) {
         int tier = r->model.backend->kernel_tier(r->model.compiled, id);
         if (tier < 0) continue;
-        json_write_key(&w, kernel_name(id));
-        json_write_string(&w, kernel_tier_name((enum kernel_tier)tier));
+        json_add_string(&w, kernel_name(id), kernel_tier_name((enum kernel_tier)tier));
     }
     json_end_object(&w);
     json_end_object(&w);

@@ -86,18 +86,14 @@ static void append_compact(struct buffer *out, const char *text, size_t length) 
 
 static void write_result(struct json_writer *w, const struct reply_result *result) {
     json_begin_object(w);
-    json_write_key(w, "content");
-    json_write_string_n(w, result->content.data ? result->content.data : "", result->content.length);
-    json_write_key(w, "reasoning_content");
-    json_write_string_n(w, result->reasoning.data ? result->reasoning.data : "", result->reasoning.length);
+    json_add_buffer(w, "content", &result->content);
+    json_add_buffer(w, "reasoning_content", &result->reasoning);
     json_write_key(w, "tool_calls");
     json_begin_array(w);
     for (size_t i = 0; i < result->n_calls; i++) {
         json_begin_object(w);
-        json_write_key(w, "name");
-        json_write_string_n(w, result->calls[i].name, result->calls[i].name_length);
-        json_write_key(w, "arguments");
-        json_write_raw(w, "", 0);
+        json_add_text(w, "name", result->calls[i].name, result->calls[i].name_length);
+        json_add_raw(w, "arguments", "", 0);
         append_compact(w->out, result->calls[i].arguments, result->calls[i].arguments_length);
         json_end_object(w);
     }

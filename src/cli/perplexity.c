@@ -116,24 +116,16 @@ static void write_result(const struct options *options, const struct result *r, 
     }
     struct json_writer w = {.out = out, .indent = 1};
     json_begin_object(&w);
-    json_write_key(&w, "loss");
-    json_write_real_as(&w, "%.9g", loss);
-    json_write_key(&w, "perplexity");
-    json_write_real_as(&w, "%.9g", exp(loss));
-    json_write_key(&w, "tokens");
-    json_write_integer(&w, (int64_t)r->n_tokens);
-    json_write_key(&w, "targets");
-    json_write_integer(&w, (int64_t)r->n_targets);
-    json_write_key(&w, "window");
-    json_write_integer(&w, (int64_t)r->window);
+    json_add_real_as(&w, "loss", "%.9g", loss);
+    json_add_real_as(&w, "perplexity", "%.9g", exp(loss));
+    json_add_count(&w, "tokens", r->n_tokens);
+    json_add_count(&w, "targets", r->n_targets);
+    json_add_count(&w, "window", r->window);
     json_write_key(&w, "window_sums_nats");
     json_begin_array(&w);
     for (size_t i = 0; i < r->n_windows; i++) json_write_real_as(&w, "%.9g", r->window_nll[i]);
     json_end_array(&w);
-    if (has_kl) {
-        json_write_key(&w, "kl");
-        json_write_real_as(&w, "%.9g", r->kl / (double)r->n_targets);
-    }
+    if (has_kl) json_add_real_as(&w, "kl", "%.9g", r->kl / (double)r->n_targets);
     json_end_object(&w);
     buffer_putc(out, '\n');
 }

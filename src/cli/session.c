@@ -115,10 +115,8 @@ bool session_encode_prompt(const struct session *s, const struct options *option
     struct json_writer w = {.out = &text};
     json_begin_array(&w);
     json_begin_object(&w);
-    json_write_key(&w, "role");
-    json_write_string(&w, "user");
-    json_write_key(&w, "content");
-    json_write_string(&w, prompt);
+    json_add_string(&w, "role", "user");
+    json_add_string(&w, "content", prompt);
     json_end_object(&w);
     json_end_array(&w);
     const struct json *messages = text.failed ? NULL : json_parse(&arena, text.data, text.length, 0, 16, err);

@@ -161,14 +161,12 @@ static bool write_header(struct synth *s, struct mx_error *err) {
     struct buffer header = {0};
     struct json_writer w = {.out = &header};
     json_begin_object(&w);
-    json_write_key(&w, "__metadata__");
-    json_write_raw(&w, "{\"format\":\"mlx\"}", 16);
+    json_add_raw(&w, "__metadata__", "{\"format\":\"mlx\"}", 16);
     for (size_t i = 0; i < s->n_items; i++) {
         const struct item *item = &s->items[i];
         json_write_key(&w, item->name);
         json_begin_object(&w);
-        json_write_key(&w, "dtype");
-        json_write_string(&w, dtype_name(item->dtype));
+        json_add_string(&w, "dtype", dtype_name(item->dtype));
         json_write_key(&w, "shape");
         json_begin_array(&w);
         for (int d = 0; d < item->n_dims; d++) json_write_integer(&w, (int64_t)item->shape[d]);
@@ -225,12 +223,9 @@ static bool write_config(struct synth *s, const struct quantization *q, const ch
     if (q->group) {
         json_write_key(&w, "quantization");
         json_begin_object(&w);
-        json_write_key(&w, "group_size");
-        json_write_integer(&w, q->group);
-        json_write_key(&w, "bits");
-        json_write_integer(&w, weight_formats[q->format].bits);
-        json_write_key(&w, "mode");
-        json_write_string(&w, q->format >= WEIGHT_MXFP4 ? modes[q->format] : "affine");
+        json_add_integer(&w, "group_size", q->group);
+        json_add_integer(&w, "bits", weight_formats[q->format].bits);
+        json_add_string(&w, "mode", q->format >= WEIGHT_MXFP4 ? modes[q->format] : "affine");
         json_end_object(&w);
     }
     json_end_object(&w);

@@ -19,11 +19,6 @@ static void join(struct buffer *out, const char *separator, const char *text, si
     buffer_append(out, text, length);
 }
 
-static void write_member(struct json_writer *w, const char *key, const struct buffer *text) {
-    json_write_key(w, key);
-    json_write_string_n(w, text->data ? text->data : "", text->length);
-}
-
 /* Ends the turn. */
 static void flush(struct translation *t) {
     struct json_writer *w = &t->w;
@@ -31,10 +26,9 @@ static void flush(struct translation *t) {
     if (t->text.failed || t->reasoning.failed || t->calls.failed) w->out->failed = true;
     if (t->turn == TURN_ASSISTANT || t->text.length) {
         json_begin_object(w);
-        json_write_key(w, "role");
-        json_write_string(w, t->turn == TURN_USER ? "user" : "assistant");
-        write_member(w, "content", &t->text);
-        if (t->reasoning.length) write_member(w, "reasoning_content", &t->reasoning);
+        json_add_string(w, "role", t->turn == TURN_USER ? "user" : "assistant");
+        json_add_buffer(w, "content", &t->text);
+        if (t->reasoning.length) json_add_buffer(w, "reasoning_content", &t->reasoning);
         if (t->calls.length) {
             json_write_key(w, "tool_calls");
             json_begin_array(w);
@@ -94,10 +88,8 @@ static bool add_result(struct translation *t, const struct json *block, uint32_t
     if (ok) {
         flush(t);
         json_begin_object(w);
-        json_write_key(w, "role");
-        json_write_string(w, "tool");
-        json_write_key(w, "tool_call_id");
-        json_write_string_n(w, id->string, id->count);
+        json_add_string(w, "role", "tool");
+        json_add_text(w, "tool_call_id", id->string, id->count);
         json_write_key(w, "content");
         if (json_bool(json_get(block, "is_error"), false) && !text.length) buffer_puts(&text, "error");
         json_write_string_n(w, text.data ? text.data : "", text.length);
@@ -142,14 +134,11 @@ static bool add_call(struct translation *t, const struct json *block, uint32_t i
     if (!json_is_string(id) || !json_is_string(name)) return fault(t, i, "a tool_use has no id or no name");
     if (t->calls.length) buffer_putc(&t->calls, ',');
     json_begin_object(&w);
-    json_write_key(&w, "id");
-    json_write_string_n(&w, id->string, id->count);
-    json_write_key(&w, "type");
-    json_write_string(&w, "function");
+    json_add_text(&w, "id", id->string, id->count);
+    json_add_string(&w, "type", "function");
     json_write_key(&w, "function");
     json_begin_object(&w);
-    json_write_key(&w, "name");
-    json_write_string_n(&w, name->string, name->count);
+    json_add_text(&w, "name", name->string, name->count);
     json_write_key(&w, "arguments");
     if (json_is_object(input))
         json_write_value(&w, input);
@@ -251,7 +240,7 @@ const struct json *anthropic_messages(struct exchange *x, const struct json *bod
         json_begin_object(&t.w);
         json_write_key(&t.w, "role");
         json_write_string(&t.w, "system");
-        write_member(&t.w, "content", &system);
+        json_add_buffer(&t.w, "content", &system);
         json_end_object(&t.w);
     }
     for (uint32_t i = 0; ok && i < messages->count; i++) ok = add_message(&t, &messages->items[i], i, i < n_head);
@@ -282,8 +271,7 @@ const struct json *anthropic_tools(struct exchange *x, const struct json *tools,
             continue;
         }
         json_begin_object(&w);
-        json_write_key(&w, "type");
-        json_write_string(&w, "function");
+        json_add_string(&w, "type", "function");
         json_write_key(&w, "function");
         json_begin_object(&w);
         json_write_key(&w, "name");
@@ -291,12 +279,8 @@ const struct json *anthropic_tools(struct exchange *x, const struct json *tools,
             json_write_value(&w, json_get(tool, "name"));
         else
             json_write_null(&w);
-        if (json_is_string(description)) {
-            json_write_key(&w, "description");
-            json_write_value(&w, description);
-        }
-        json_write_key(&w, "parameters");
-        json_write_value(&w, schema);
+        if (json_is_string(description)) json_add_value(&w, "description", description);
+        json_add_value(&w, "parameters", schema);
         json_end_object(&w);
         json_end_object(&w);
     }

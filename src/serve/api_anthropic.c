@@ -46,8 +46,7 @@ static const char *stop_reason(const struct generation_choice *c) {
 
 static void write_stop(struct json_writer *w, const struct generation_choice *c) {
     const struct stop_string *stop = choice_stop(c);
-    json_write_key(w, "stop_reason");
-    json_write_string(w, stop_reason(c));
+    json_add_string(w, "stop_reason", stop_reason(c));
     json_write_key(w, "stop_sequence");
     if (stop && !c->n_calls_ended)
         json_write_string_n(w, stop->text, stop->length);
@@ -59,26 +58,18 @@ static void write_stop(struct json_writer *w, const struct generation_choice *c)
 static void write_usage(struct json_writer *w, const struct generation *g, size_t n_cached, size_t n_generated) {
     json_write_key(w, "usage");
     json_begin_object(w);
-    json_write_key(w, "input_tokens");
-    json_write_integer(w, (int64_t)(generation_n_prompt(g) - n_cached));
-    json_write_key(w, "cache_creation_input_tokens");
-    json_write_integer(w, 0);
-    json_write_key(w, "cache_read_input_tokens");
-    json_write_integer(w, (int64_t)n_cached);
-    json_write_key(w, "output_tokens");
-    json_write_integer(w, (int64_t)n_generated);
+    json_add_count(w, "input_tokens", generation_n_prompt(g) - n_cached);
+    json_add_integer(w, "cache_creation_input_tokens", 0);
+    json_add_count(w, "cache_read_input_tokens", n_cached);
+    json_add_count(w, "output_tokens", n_generated);
     json_end_object(w);
 }
 
 static void write_head(struct json_writer *w, const struct generation *g) {
-    json_write_key(w, "id");
-    json_write_string(w, g->answer_id);
-    json_write_key(w, "type");
-    json_write_string(w, "message");
-    json_write_key(w, "role");
-    json_write_string(w, "assistant");
-    json_write_key(w, "model");
-    json_write_string(w, g->served->id);
+    json_add_string(w, "id", g->answer_id);
+    json_add_string(w, "type", "message");
+    json_add_string(w, "role", "assistant");
+    json_add_string(w, "model", g->served->id);
 }
 
 static void begin(struct generation *g) {
@@ -90,10 +81,8 @@ static void begin(struct generation *g) {
     json_write_key(&w, "content");
     json_begin_array(&w);
     json_end_array(&w);
-    json_write_key(&w, "stop_reason");
-    json_write_null(&w);
-    json_write_key(&w, "stop_sequence");
-    json_write_null(&w);
+    json_add_null(&w, "stop_reason");
+    json_add_null(&w, "stop_sequence");
     write_usage(&w, g, 0, 0);
     json_end_object(&w);
     event_end(g, &w);
@@ -103,14 +92,11 @@ static void write_delta(struct generation_choice *c, const char *type, const cha
                         size_t length) {
     struct message_extra *e = c->generation->extra;
     struct json_writer w = event_begin(c->generation, "content_block_delta");
-    json_write_key(&w, "index");
-    json_write_integer(&w, e->index);
+    json_add_integer(&w, "index", e->index);
     json_write_key(&w, "delta");
     json_begin_object(&w);
-    json_write_key(&w, "type");
-    json_write_string(&w, type);
-    json_write_key(&w, key);
-    json_write_string_n(&w, text, length);
+    json_add_string(&w, "type", type);
+    json_add_text(&w, key, text, length);
     json_end_object(&w);
     event_end(c->generation, &w);
 }
@@ -120,8 +106,7 @@ static void close_block(struct generation_choice *c) {
     if (e->open == BLOCK_NONE) return;
     if (e->open == BLOCK_THINKING) write_delta(c, "signature_delta", "signature", "", 0);
     struct json_writer w = event_begin(c->generation, "content_block_stop");
-    json_write_key(&w, "index");
-    json_write_integer(&w, e->index++);
+    json_add_integer(&w, "index", e->index++);
     event_end(c->generation, &w);
     e->open = BLOCK_NONE;
 }
@@ -138,27 +123,21 @@ static void open_block(struct generation_choice *c, enum block kind, const struc
     close_block(c);
     e->open = kind;
     struct json_writer w = event_begin(c->generation, "content_block_start");
-    json_write_key(&w, "index");
-    json_write_integer(&w, e->index);
+    json_add_integer(&w, "index", e->index);
     json_write_key(&w, "content_block");
     json_begin_object(&w);
     json_write_key(&w, "type");
     if (kind == BLOCK_OF_TEXT) {
         json_write_string(&w, "text");
-        json_write_key(&w, "text");
-        json_write_string(&w, "");
+        json_add_string(&w, "text", "");
     } else if (kind == BLOCK_THINKING) {
         json_write_string(&w, "thinking");
-        json_write_key(&w, "thinking");
-        json_write_string(&w, "");
-        json_write_key(&w, "signature");
-        json_write_string(&w, "");
+        json_add_string(&w, "thinking", "");
+        json_add_string(&w, "signature", "");
     } else {
         json_write_string(&w, "tool_use");
-        json_write_key(&w, "id");
-        json_write_string(&w, c->call_ids[event->index]);
-        json_write_key(&w, "name");
-        json_write_string_n(&w, event->text, event->length);
+        json_add_string(&w, "id", c->call_ids[event->index]);
+        json_add_text(&w, "name", event->text, event->length);
         write_empty_object(&w, "input");
     }
     json_end_object(&w);
@@ -202,14 +181,9 @@ static void end_stream(struct generation *g) {
 
 static void write_block(struct json_writer *w, const char *type, const char *key, const struct buffer *text) {
     json_begin_object(w);
-    json_write_key(w, "type");
-    json_write_string(w, type);
-    json_write_key(w, key);
-    json_write_string_n(w, text->data ? text->data : "", text->length);
-    if (!strcmp(type, "thinking")) {
-        json_write_key(w, "signature");
-        json_write_string(w, "");
-    }
+    json_add_string(w, "type", type);
+    json_add_buffer(w, key, text);
+    if (!strcmp(type, "thinking")) json_add_string(w, "signature", "");
     json_end_object(w);
 }
 
@@ -217,14 +191,10 @@ static void write_calls(struct json_writer *w, const struct generation_choice *c
     for (size_t i = 0; i < c->result.n_calls; i++) {
         const struct reply_call_text *call = &c->result.calls[i];
         json_begin_object(w);
-        json_write_key(w, "type");
-        json_write_string(w, "tool_use");
-        json_write_key(w, "id");
-        json_write_string(w, i < c->n_call_ids ? c->call_ids[i] : "");
-        json_write_key(w, "name");
-        json_write_string_n(w, call->name, call->name_length);
-        json_write_key(w, "input");
-        json_write_raw(w, call->arguments, call->arguments_length);
+        json_add_string(w, "type", "tool_use");
+        json_add_string(w, "id", i < c->n_call_ids ? c->call_ids[i] : "");
+        json_add_text(w, "name", call->name, call->name_length);
+        json_add_raw(w, "input", call->arguments, call->arguments_length);
         json_end_object(w);
     }
 }

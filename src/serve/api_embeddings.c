@@ -82,29 +82,23 @@ static void write_vector(struct json_writer *w, const struct generation *g, uint
 
 static void write_openai(struct json_writer *w, const struct generation *g) {
     json_begin_object(w);
-    json_write_key(w, "object");
-    json_write_string(w, "list");
+    json_add_string(w, "object", "list");
     json_write_key(w, "data");
     json_begin_array(w);
     for (uint32_t i = 0; i < g->n_choices; i++) {
         json_begin_object(w);
-        json_write_key(w, "object");
-        json_write_string(w, "embedding");
-        json_write_key(w, "index");
-        json_write_integer(w, i);
+        json_add_string(w, "object", "embedding");
+        json_add_integer(w, "index", i);
         json_write_key(w, "embedding");
         write_vector(w, g, i);
         json_end_object(w);
     }
     json_end_array(w);
-    json_write_key(w, "model");
-    json_write_string(w, g->served->id);
+    json_add_string(w, "model", g->served->id);
     json_write_key(w, "usage");
     json_begin_object(w);
-    json_write_key(w, "prompt_tokens");
-    json_write_integer(w, (int64_t)generation_n_prompt(g));
-    json_write_key(w, "total_tokens");
-    json_write_integer(w, (int64_t)generation_n_prompt(g));
+    json_add_count(w, "prompt_tokens", generation_n_prompt(g));
+    json_add_count(w, "total_tokens", generation_n_prompt(g));
     json_end_object(w);
     json_end_object(w);
 }
@@ -113,8 +107,7 @@ static void write_native(struct json_writer *w, const struct generation *g) {
     json_begin_array(w);
     for (uint32_t i = 0; i < g->n_choices; i++) {
         json_begin_object(w);
-        json_write_key(w, "index");
-        json_write_integer(w, i);
+        json_add_integer(w, "index", i);
         json_write_key(w, "embedding");
         json_begin_array(w);
         write_vector(w, g, i);
@@ -127,18 +120,14 @@ static void write_native(struct json_writer *w, const struct generation *g) {
 static void write_ollama(struct json_writer *w, const struct generation *g, bool is_list) {
     json_begin_object(w);
     if (is_list) {
-        json_write_key(w, "model");
-        json_write_string(w, g->served->id);
+        json_add_string(w, "model", g->served->id);
         json_write_key(w, "embeddings");
         json_begin_array(w);
         for (uint32_t i = 0; i < g->n_choices; i++) write_vector(w, g, i);
         json_end_array(w);
-        json_write_key(w, "total_duration");
-        json_write_integer(w, (int64_t)(g->ended_ns - g->exchange->arrived_ns));
-        json_write_key(w, "load_duration");
-        json_write_integer(w, 0);
-        json_write_key(w, "prompt_eval_count");
-        json_write_integer(w, (int64_t)generation_n_prompt(g));
+        json_add_count(w, "total_duration", g->ended_ns - g->exchange->arrived_ns);
+        json_add_integer(w, "load_duration", 0);
+        json_add_count(w, "prompt_eval_count", generation_n_prompt(g));
     } else {
         json_write_key(w, "embedding");
         write_vector(w, g, 0);

@@ -51,29 +51,20 @@ static const char *anthropic_type(int status) {
 }
 
 static void write_optional(struct json_writer *w, const char *key, const char *value) {
-    json_write_key(w, key);
-    if (value && *value)
-        json_write_string(w, value);
-    else
-        json_write_null(w);
+    json_add_string(w, key, value && *value ? value : NULL);
 }
 
 static void write_error(struct exchange *x, const struct problem *p, struct json_writer *w) {
     json_begin_object(w);
     if (x->dialect == DIALECT_OLLAMA) {
-        json_write_key(w, "error");
-        json_write_string(w, p->message);
+        json_add_string(w, "error", p->message);
         json_end_object(w);
         return;
     }
-    if (x->dialect == DIALECT_ANTHROPIC) {
-        json_write_key(w, "type");
-        json_write_string(w, "error");
-    }
+    if (x->dialect == DIALECT_ANTHROPIC) json_add_string(w, "type", "error");
     json_write_key(w, "error");
     json_begin_object(w);
-    json_write_key(w, "message");
-    json_write_string(w, p->message);
+    json_add_string(w, "message", p->message);
     json_write_key(w, "type");
     bool is_too_long = p->n_ctx > 0 && x->dialect == DIALECT_NATIVE;
     json_write_string(w, x->dialect == DIALECT_ANTHROPIC ? anthropic_type(p->status)
@@ -81,22 +72,16 @@ static void write_error(struct exchange *x, const struct problem *p, struct json
                                                          : openai_type(p->status));
     if (x->dialect != DIALECT_ANTHROPIC) write_optional(w, "param", p->param);
     if (x->dialect == DIALECT_NATIVE) {
-        json_write_key(w, "code");
-        json_write_integer(w, p->status);
+        json_add_integer(w, "code", p->status);
     } else if (x->dialect == DIALECT_OPENAI) {
         write_optional(w, "code", p->code);
     }
     if (p->n_ctx > 0) {
-        json_write_key(w, "n_prompt_tokens");
-        json_write_integer(w, p->n_prompt_tokens);
-        json_write_key(w, "n_ctx");
-        json_write_integer(w, p->n_ctx);
+        json_add_integer(w, "n_prompt_tokens", p->n_prompt_tokens);
+        json_add_integer(w, "n_ctx", p->n_ctx);
     }
     json_end_object(w);
-    if (x->dialect == DIALECT_ANTHROPIC) {
-        json_write_key(w, "request_id");
-        json_write_string(w, x->id);
-    }
+    if (x->dialect == DIALECT_ANTHROPIC) json_add_string(w, "request_id", x->id);
     json_end_object(w);
 }
 

@@ -80,8 +80,7 @@ static void write_piece(struct json_writer *w, const struct served *served, uint
     size_t n = 0;
     tokenizer_token_bytes(served->tokenizer, id, &bytes, &n);
     json_begin_object(w);
-    json_write_key(w, "id");
-    json_write_integer(w, id);
+    json_add_integer(w, "id", id);
     json_write_key(w, "piece");
     if (utf8_valid_prefix(bytes, n) == n) {
         json_write_string_n(w, bytes, n);
@@ -148,8 +147,7 @@ void api_detokenize(struct exchange *x) {
          (tokenizer_decode(served->tokenizer, ids, n, false, &text, &err) || problem_from_error(&problem, &err, NULL));
     if (ok) {
         json_begin_object(&w);
-        json_write_key(&w, "content");
-        json_write_string_n(&w, text.data ? text.data : "", text.length);
+        json_add_buffer(&w, "content", &text);
         json_end_object(&w);
         exchange_reply_json(x, 200, &out);
     } else {
@@ -188,8 +186,7 @@ static void render(struct exchange *x, bool counts) {
         request_reply_count(g, "response.input_tokens");
     } else {
         json_begin_object(&w);
-        json_write_key(&w, "prompt");
-        json_write_string_n(&w, text.data ? text.data : "", text.length);
+        json_add_buffer(&w, "prompt", &text);
         json_end_object(&w);
         exchange_reply_json(x, 200, &out);
     }

@@ -47,14 +47,12 @@ static void write_time(struct json_writer *w) {
     gmtime_r(&now.tv_sec, &parts);
     size_t n = strftime(text, sizeof text, "%Y-%m-%dT%H:%M:%S", &parts);
     snprintf(text + n, sizeof text - n, ".%06ldZ", now.tv_nsec / 1000);
-    json_write_key(w, "created_at");
-    json_write_string(w, text);
+    json_add_string(w, "created_at", text);
 }
 
 static void begin_line(struct json_writer *w, const struct generation *g) {
     json_begin_object(w);
-    json_write_key(w, "model");
-    json_write_string(w, g->served->id);
+    json_add_string(w, "model", g->served->id);
     write_time(w);
 }
 
@@ -62,12 +60,9 @@ static void write_call(struct json_writer *w, const struct reply_call_text *call
     json_begin_object(w);
     json_write_key(w, "function");
     json_begin_object(w);
-    json_write_key(w, "index");
-    json_write_integer(w, call->index);
-    json_write_key(w, "name");
-    json_write_string_n(w, call->name, call->name_length);
-    json_write_key(w, "arguments");
-    json_write_raw(w, call->arguments, call->arguments_length);
+    json_add_integer(w, "index", call->index);
+    json_add_text(w, "name", call->name, call->name_length);
+    json_add_raw(w, "arguments", call->arguments, call->arguments_length);
     json_end_object(w);
     json_end_object(w);
 }
@@ -79,15 +74,10 @@ static void write_part(struct json_writer *w, const struct generation_choice *c,
     if (extra->is_chat) {
         json_write_key(w, "message");
         json_begin_object(w);
-        json_write_key(w, "role");
-        json_write_string(w, "assistant");
+        json_add_string(w, "role", "assistant");
     }
-    json_write_key(w, extra->is_chat ? "content" : "response");
-    json_write_string_n(w, content, n_content);
-    if (n_thought && !extra->hides_thoughts) {
-        json_write_key(w, "thinking");
-        json_write_string_n(w, thought, n_thought);
-    }
+    json_add_text(w, extra->is_chat ? "content" : "response", content, n_content);
+    if (n_thought && !extra->hides_thoughts) json_add_text(w, "thinking", thought, n_thought);
     if (end_call > first_call) {
         json_write_key(w, "tool_calls");
         json_begin_array(w);
@@ -127,31 +117,23 @@ static void piece(struct generation_choice *c, const struct reply_event *event) 
     write_part(&w, c, is_content ? event->text : "", is_content ? event->length : 0, event->text,
                is_thought ? event->length : 0, is_call ? n - 1 : 0, is_call ? n : 0);
     write_logprobs(&w, c);
-    json_write_key(&w, "done");
-    json_write_bool(&w, false);
+    json_add_bool(&w, "done", false);
     send_line(g, &w);
 }
 
 static void end_choice(struct generation_choice *c) { (void)c; }
 
-static void write_number(struct json_writer *w, const char *key, uint64_t value) {
-    json_write_key(w, key);
-    json_write_integer(w, (int64_t)value);
-}
-
 /* Durations are in nanoseconds. */
 static void write_end(struct json_writer *w, const struct generation *g) {
     uint64_t first = atomic_load(&g->first_token_ns), started = atomic_load(&g->started_ns);
-    json_write_key(w, "done");
-    json_write_bool(w, true);
-    json_write_key(w, "done_reason");
-    json_write_string(w, g->choices[0].reason == FINISH_LENGTH ? "length" : "stop");
-    write_number(w, "total_duration", g->ended_ns - g->exchange->arrived_ns);
-    write_number(w, "load_duration", 0);
-    write_number(w, "prompt_eval_count", generation_n_prompt(g));
-    write_number(w, "prompt_eval_duration", first > started ? first - started : 0);
-    write_number(w, "eval_count", generation_n_generated(g));
-    write_number(w, "eval_duration", first ? g->ended_ns - first : 0);
+    json_add_bool(w, "done", true);
+    json_add_string(w, "done_reason", g->choices[0].reason == FINISH_LENGTH ? "length" : "stop");
+    json_add_count(w, "total_duration", g->ended_ns - g->exchange->arrived_ns);
+    json_add_count(w, "load_duration", 0);
+    json_add_count(w, "prompt_eval_count", generation_n_prompt(g));
+    json_add_count(w, "prompt_eval_duration", first > started ? first - started : 0);
+    json_add_count(w, "eval_count", generation_n_generated(g));
+    json_add_count(w, "eval_duration", first ? g->ended_ns - first : 0);
 }
 
 static void end(struct generation *g) {
@@ -238,10 +220,8 @@ static const struct json *make_messages(struct exchange *x, const struct json *b
         const struct json *content = field_get(body, roles[i][0]);
         if (!content || !content->count) continue;
         json_begin_object(&w);
-        json_write_key(&w, "role");
-        json_write_string(&w, roles[i][1]);
-        json_write_key(&w, "content");
-        json_write_value(&w, content);
+        json_add_string(&w, "role", roles[i][1]);
+        json_add_value(&w, "content", content);
         json_end_object(&w);
     }
     json_end_array(&w);
@@ -274,16 +254,12 @@ static void answer_load(struct generation *g) {
     struct json_writer w = {.out = &out};
     begin_line(&w, g);
     if (extra->is_chat) {
-        json_write_key(&w, "message");
-        json_write_raw(&w, "{\"role\":\"assistant\",\"content\":\"\"}", 33);
+        json_add_raw(&w, "message", "{\"role\":\"assistant\",\"content\":\"\"}", 33);
     } else {
-        json_write_key(&w, "response");
-        json_write_string(&w, "");
+        json_add_string(&w, "response", "");
     }
-    json_write_key(&w, "done");
-    json_write_bool(&w, true);
-    json_write_key(&w, "done_reason");
-    json_write_string(&w, "load");
+    json_add_bool(&w, "done", true);
+    json_add_string(&w, "done_reason", "load");
     json_end_object(&w);
     exchange_reply_json(g->exchange, 200, &out);
 }

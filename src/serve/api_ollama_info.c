@@ -9,13 +9,7 @@
 #include <time.h>
 
 static void write_text(struct json_writer *w, const char *key, const char *value) {
-    json_write_key(w, key);
-    json_write_string(w, value ? value : "");
-}
-
-static void write_number(struct json_writer *w, const char *key, uint64_t value) {
-    json_write_key(w, key);
-    json_write_integer(w, (int64_t)value);
+    json_add_string(w, key, value ? value : "");
 }
 
 static void write_unix_time(struct json_writer *w, const char *key, int64_t when) {
@@ -59,12 +53,12 @@ static void write_entry(void *context, struct registry_entry *e) {
     write_text(w, "name", e->name);
     write_text(w, "model", e->name);
     write_unix_time(w, "modified_at", e->served ? e->served->created_unix : l->started);
-    write_number(w, "size", e->served ? checkpoint_bytes(&e->served->model.checkpoint) : 0);
+    json_add_count(w, "size", e->served ? checkpoint_bytes(&e->served->model.checkpoint) : 0);
     write_text(w, "digest", "");
     write_details(w, e->served);
     if (l->only_loaded) {
-        write_number(w, "size_vram", 0);
-        write_number(w, "context_length", e->served->model.options.max_cells);
+        json_add_count(w, "size_vram", 0);
+        json_add_count(w, "context_length", e->served->model.options.max_cells);
     }
     json_end_object(w);
 }
@@ -91,11 +85,11 @@ static void write_info(struct json_writer *w, const struct served *s) {
     json_write_key(w, "model_info");
     json_begin_object(w);
     write_text(w, "general.architecture", family);
-    write_number(w, "general.parameter_count", s->n_parameters);
+    json_add_count(w, "general.parameter_count", s->n_parameters);
     snprintf(key, sizeof key, "%.60s.context_length", family);
-    write_number(w, key, s->model.options.max_cells);
+    json_add_count(w, key, s->model.options.max_cells);
     snprintf(key, sizeof key, "%.60s.embedding_length", family);
-    write_number(w, key, s->model.graph.hidden_size);
+    json_add_count(w, key, s->model.graph.hidden_size);
     json_end_object(w);
 }
 

@@ -10,16 +10,11 @@
 /* ---- what answers share ---- */
 
 void openai_write_head(struct json_writer *w, const struct generation *g, const char *object) {
-    json_write_key(w, "id");
-    json_write_string(w, g->answer_id);
-    json_write_key(w, "object");
-    json_write_string(w, object);
-    json_write_key(w, "created");
-    json_write_integer(w, g->created);
-    json_write_key(w, "model");
-    json_write_string(w, g->served->id);
-    json_write_key(w, "system_fingerprint");
-    json_write_string(w, SYSTEM_FINGERPRINT);
+    json_add_string(w, "id", g->answer_id);
+    json_add_string(w, "object", object);
+    json_add_integer(w, "created", g->created);
+    json_add_string(w, "model", g->served->id);
+    json_add_string(w, "system_fingerprint", SYSTEM_FINGERPRINT);
 }
 
 void openai_write_usage(struct json_writer *w, const struct generation *g) {
@@ -27,21 +22,16 @@ void openai_write_usage(struct json_writer *w, const struct generation *g) {
     for (uint32_t i = 0; i < g->n_choices; i++) reasoning += g->choices[i].n_reasoning;
     json_write_key(w, "usage");
     json_begin_object(w);
-    json_write_key(w, "prompt_tokens");
-    json_write_integer(w, (int64_t)prompt);
-    json_write_key(w, "completion_tokens");
-    json_write_integer(w, (int64_t)generated);
-    json_write_key(w, "total_tokens");
-    json_write_integer(w, (int64_t)(prompt + generated));
+    json_add_count(w, "prompt_tokens", prompt);
+    json_add_count(w, "completion_tokens", generated);
+    json_add_count(w, "total_tokens", prompt + generated);
     json_write_key(w, "prompt_tokens_details");
     json_begin_object(w);
-    json_write_key(w, "cached_tokens");
-    json_write_integer(w, (int64_t)generation_n_cached(g));
+    json_add_count(w, "cached_tokens", generation_n_cached(g));
     json_end_object(w);
     json_write_key(w, "completion_tokens_details");
     json_begin_object(w);
-    json_write_key(w, "reasoning_tokens");
-    json_write_integer(w, (int64_t)reasoning);
+    json_add_count(w, "reasoning_tokens", reasoning);
     json_end_object(w);
     json_end_object(w);
 }
@@ -49,17 +39,13 @@ void openai_write_usage(struct json_writer *w, const struct generation *g) {
 static void write_rate(struct json_writer *w, const char *name, double n, double ms) {
     char key[64];
     snprintf(key, sizeof key, "%s_n", name);
-    json_write_key(w, key);
-    json_write_integer(w, (int64_t)n);
+    json_add_integer(w, key, (int64_t)n);
     snprintf(key, sizeof key, "%s_ms", name);
-    json_write_key(w, key);
-    json_write_real_as(w, "%.3f", ms);
+    json_add_real_as(w, key, "%.3f", ms);
     snprintf(key, sizeof key, "%s_per_token_ms", name);
-    json_write_key(w, key);
-    json_write_real_as(w, "%.3f", n > 0 ? ms / n : 0);
+    json_add_real_as(w, key, "%.3f", n > 0 ? ms / n : 0);
     snprintf(key, sizeof key, "%s_per_second", name);
-    json_write_key(w, key);
-    json_write_real_as(w, "%.3f", ms > 0 ? n / ms * 1e3 : 0);
+    json_add_real_as(w, key, "%.3f", ms > 0 ? n / ms * 1e3 : 0);
 }
 
 void openai_write_timings(struct json_writer *w, const struct generation *g) {
@@ -70,11 +56,9 @@ void openai_write_timings(struct json_writer *w, const struct generation *g) {
     char text[CACHE_FINDING_TEXT];
     json_write_key(w, "timings");
     json_begin_object(w);
-    json_write_key(w, "cache_n");
-    json_write_integer(w, (int64_t)cached);
+    json_add_count(w, "cache_n", cached);
     generation_cache_text(g, true, text);
-    json_write_key(w, "cache");
-    json_write_string(w, text);
+    json_add_string(w, "cache", text);
     write_rate(w, "prompt", (double)(generation_n_prompt(g) - cached), (double)(first - started) * 1e-6);
     write_rate(w, "predicted", (double)generation_n_generated(g), end > first ? (double)(end - first) * 1e-6 : 0);
     json_end_object(w);
@@ -86,10 +70,8 @@ static void write_token(struct json_writer *w, const struct served *served, uint
     size_t n = 0;
     tokenizer_token_bytes(served->tokenizer, token, &bytes, &n);
     json_begin_object(w);
-    json_write_key(w, "token");
-    json_write_string_n(w, bytes, n);
-    json_write_key(w, "logprob");
-    json_write_real_as(w, "%.6g", logprob < -9999 || isnan(logprob) ? -9999.0 : (double)logprob);
+    json_add_text(w, "token", bytes, n);
+    json_add_real_as(w, "logprob", "%.6g", logprob < -9999 || isnan(logprob) ? -9999.0 : (double)logprob);
     json_write_key(w, "bytes");
     json_begin_array(w);
     for (size_t i = 0; i < n; i++) json_write_integer(w, (unsigned char)bytes[i]);

@@ -80,8 +80,7 @@ static void write_logprobs(struct json_writer *w, const struct generation_choice
     json_begin_array(w);
     if (c->logprobs.length) json_write_raw(w, c->logprobs.data, c->logprobs.length);
     json_end_array(w);
-    json_write_key(w, "refusal");
-    json_write_null(w);
+    json_add_null(w, "refusal");
     json_end_object(w);
 }
 
@@ -174,16 +173,12 @@ static void write_calls(struct json_writer *w, const struct generation_choice *c
     for (size_t i = 0; i < c->result.n_calls; i++) {
         const struct reply_call_text *call = &c->result.calls[i];
         json_begin_object(w);
-        json_write_key(w, "id");
-        json_write_string(w, i < c->n_call_ids ? c->call_ids[i] : "");
-        json_write_key(w, "type");
-        json_write_string(w, "function");
+        json_add_string(w, "id", i < c->n_call_ids ? c->call_ids[i] : "");
+        json_add_string(w, "type", "function");
         json_write_key(w, "function");
         json_begin_object(w);
-        json_write_key(w, "name");
-        json_write_string_n(w, call->name, call->name_length);
-        json_write_key(w, "arguments");
-        json_write_string_n(w, call->arguments, call->arguments_length);
+        json_add_text(w, "name", call->name, call->name_length);
+        json_add_text(w, "arguments", call->arguments, call->arguments_length);
         json_end_object(w);
         json_end_object(w);
     }
@@ -194,20 +189,16 @@ static void write_message(struct json_writer *w, const struct generation_choice 
     const struct reply_result *r = &c->result;
     const struct chat_extra *extra = c->generation->extra;
     json_begin_object(w);
-    json_write_key(w, "role");
-    json_write_string(w, "assistant");
+    json_add_string(w, "role", "assistant");
     json_write_key(w, "content");
     if (r->n_calls && !r->content.length)
         json_write_null(w);
     else
         json_write_string_n(w, r->content.data ? r->content.data : "", r->content.length);
-    json_write_key(w, "refusal");
-    json_write_null(w);
+    json_add_null(w, "refusal");
     if (r->reasoning.length && extra->shows_reasoning) {
-        json_write_key(w, "reasoning_content");
-        json_write_string_n(w, r->reasoning.data, r->reasoning.length);
-        json_write_key(w, "reasoning");
-        json_write_string_n(w, r->reasoning.data, r->reasoning.length);
+        json_add_text(w, "reasoning_content", r->reasoning.data, r->reasoning.length);
+        json_add_text(w, "reasoning", r->reasoning.data, r->reasoning.length);
     }
     if (r->n_calls) write_calls(w, c);
     json_end_object(w);
@@ -215,8 +206,7 @@ static void write_message(struct json_writer *w, const struct generation_choice 
 
 static void write_choice(struct json_writer *w, const struct generation_choice *c) {
     json_begin_object(w);
-    json_write_key(w, "index");
-    json_write_integer(w, c->index);
+    json_add_integer(w, "index", c->index);
     json_write_key(w, "message");
     write_message(w, c);
     json_write_key(w, "logprobs");
@@ -224,8 +214,7 @@ static void write_choice(struct json_writer *w, const struct generation_choice *
         write_logprobs(w, c);
     else
         json_write_null(w);
-    json_write_key(w, "finish_reason");
-    json_write_string(w, openai_finish_reason(c));
+    json_add_string(w, "finish_reason", openai_finish_reason(c));
     json_end_object(w);
 }
 

@@ -103,10 +103,8 @@ static void write_lists(struct json_writer *w, struct generation_choice *c) {
 static void write_choice(struct json_writer *w, struct generation_choice *c, const char *text, size_t length,
                          bool is_last) {
     json_begin_object(w);
-    json_write_key(w, "text");
-    json_write_string_n(w, text, length);
-    json_write_key(w, "index");
-    json_write_integer(w, c->index);
+    json_add_text(w, "text", text, length);
+    json_add_integer(w, "index", c->index);
     json_write_key(w, "logprobs");
     if (c->generation->sampling.want_logprobs)
         write_lists(w, c);
@@ -128,10 +126,7 @@ static void send_chunk(struct generation_choice *c, const char *text, size_t len
     json_begin_array(&w);
     write_choice(&w, c, text, length, is_last);
     json_end_array(&w);
-    if (g->includes_usage) {
-        json_write_key(&w, "usage");
-        json_write_null(&w);
-    }
+    if (g->includes_usage) json_add_null(&w, "usage");
     event_end(g, &w);
 }
 

@@ -189,12 +189,9 @@ void api_response_delete(struct exchange *x) {
         return;
     }
     json_begin_object(&w);
-    json_write_key(&w, "id");
-    json_write_string(&w, id);
-    json_write_key(&w, "object");
-    json_write_string(&w, "response");
-    json_write_key(&w, "deleted");
-    json_write_bool(&w, true);
+    json_add_string(&w, "id", id);
+    json_add_string(&w, "object", "response");
+    json_add_bool(&w, "deleted", true);
     json_end_object(&w);
     exchange_reply_json(x, 200, &out);
 }

@@ -8,24 +8,6 @@
 #include <stdio.h>
 #include <string.h>
 
-static void write_text(struct json_writer *w, const char *key, const char *value) {
-    json_write_key(w, key);
-    if (value)
-        json_write_string(w, value);
-    else
-        json_write_null(w);
-}
-
-static void write_flag(struct json_writer *w, const char *key, bool value) {
-    json_write_key(w, key);
-    json_write_bool(w, value);
-}
-
-static void write_number(struct json_writer *w, const char *key, uint64_t value) {
-    json_write_key(w, key);
-    json_write_integer(w, (int64_t)value);
-}
-
 /* ---- props ---- */
 
 void api_props(struct exchange *x) {
@@ -44,28 +26,27 @@ void api_props(struct exchange *x) {
     json_write_key(&w, "params");
     json_begin_object(&w);
     native_write_settings(&w, &s->sampling);
-    json_write_key(&w, "n_predict");
-    json_write_integer(&w, o->n_predict);
+    json_add_integer(&w, "n_predict", o->n_predict);
     json_end_object(&w);
-    write_number(&w, "n_ctx", s->model.options.max_cells);
+    json_add_count(&w, "n_ctx", s->model.options.max_cells);
     json_end_object(&w);
-    write_number(&w, "total_slots", o->n_parallel);
-    write_text(&w, "model_alias", s->id);
-    write_text(&w, "model_path", s->path);
+    json_add_count(&w, "total_slots", o->n_parallel);
+    json_add_string(&w, "model_alias", s->id);
+    json_add_string(&w, "model_path", s->path);
     json_write_key(&w, "modalities");
     json_begin_object(&w);
-    write_flag(&w, "vision", false);
-    write_flag(&w, "audio", false);
+    json_add_bool(&w, "vision", false);
+    json_add_bool(&w, "audio", false);
     json_end_object(&w);
-    write_flag(&w, "endpoint_slots", o->has_slots);
-    write_flag(&w, "endpoint_props", o->has_props);
-    write_flag(&w, "endpoint_metrics", o->has_metrics);
-    write_flag(&w, "webui", o->has_web);
-    write_text(&w, "chat_template", chat_template_text(s->chat, s->template_name));
-    write_text(&w, "bos_token", tokenizer_role_text(s->tokenizer, TOKEN_BOS));
-    write_text(&w, "eos_token", tokenizer_role_text(s->tokenizer, TOKEN_EOS));
-    write_text(&w, "build_info", SYSTEM_FINGERPRINT);
-    write_flag(&w, "is_sleeping", false);
+    json_add_bool(&w, "endpoint_slots", o->has_slots);
+    json_add_bool(&w, "endpoint_props", o->has_props);
+    json_add_bool(&w, "endpoint_metrics", o->has_metrics);
+    json_add_bool(&w, "webui", o->has_web);
+    json_add_string(&w, "chat_template", chat_template_text(s->chat, s->template_name));
+    json_add_string(&w, "bos_token", tokenizer_role_text(s->tokenizer, TOKEN_BOS));
+    json_add_string(&w, "eos_token", tokenizer_role_text(s->tokenizer, TOKEN_EOS));
+    json_add_string(&w, "build_info", SYSTEM_FINGERPRINT);
+    json_add_bool(&w, "is_sleeping", false);
     json_end_object(&w);
     registry_release(&x->server->registry, s);
     exchange_reply_json(x, 200, &out);
@@ -86,16 +67,15 @@ static void write_slot(struct json_writer *w, struct exchange *x, unsigned id) {
     const char *model = x->model_name;
     pthread_mutex_unlock(&x->lock);
     json_begin_object(w);
-    write_number(w, "id", id);
-    write_text(w, "id_task", x->id);
-    write_text(w, "model", model);
-    write_flag(w, "is_processing", true);
-    write_text(w, "state",
-               !g || !atomic_load(&g->started_ns) ? "queued"
-               : atomic_load(&g->first_token_ns)  ? "decoding"
-                                                  : "prompt");
-    json_write_key(w, "age_ms");
-    json_write_real_as(w, "%.1f", (double)(clock_now_ns() - x->arrived_ns) * 1e-6);
+    json_add_count(w, "id", id);
+    json_add_string(w, "id_task", x->id);
+    json_add_string(w, "model", model);
+    json_add_bool(w, "is_processing", true);
+    json_add_string(w, "state",
+                    !g || !atomic_load(&g->started_ns) ? "queued"
+                    : atomic_load(&g->first_token_ns)  ? "decoding"
+                                                       : "prompt");
+    json_add_real_as(w, "age_ms", "%.1f", (double)(clock_now_ns() - x->arrived_ns) * 1e-6);
     json_end_object(w);
 }
 
@@ -114,9 +94,9 @@ void api_slots(struct exchange *x) {
     bool is_full = n >= s->options->n_parallel;
     for (; n < s->options->n_parallel; n++) {
         json_begin_object(&w);
-        write_number(&w, "id", n);
-        write_flag(&w, "is_processing", false);
-        write_text(&w, "state", "idle");
+        json_add_count(&w, "id", n);
+        json_add_bool(&w, "is_processing", false);
+        json_add_string(&w, "state", "idle");
         json_end_object(&w);
     }
     json_end_array(&w);

@@ -10,10 +10,7 @@ struct json_writer event_begin(struct generation *g, const char *name) {
     if (name) buffer_printf(&g->json, "event: %s\n", name);
     buffer_puts(&g->json, "data: ");
     json_begin_object(&w);
-    if (name) {
-        json_write_key(&w, "type");
-        json_write_string(&w, name);
-    }
+    if (name) json_add_string(&w, "type", name);
     return w;
 }
 

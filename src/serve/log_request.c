@@ -31,40 +31,28 @@ static void write_line(struct buffer *line) {
     buffer_free(line);
 }
 
-static void text_member(struct json_writer *w, const char *key, const char *value) {
-    json_write_key(w, key);
-    json_write_string(w, value);
-}
-
-static void number_member(struct json_writer *w, const char *key, size_t value) {
-    json_write_key(w, key);
-    json_write_integer(w, (int64_t)value);
-}
-
 static void write_json(const struct exchange *x, const char *when, double ms, double first_ms) {
     struct buffer line = {0};
     struct json_writer w = {.out = &line};
     json_begin_object(&w);
-    text_member(&w, "time", when);
-    text_member(&w, "event", "request");
-    text_member(&w, "id", x->id);
-    text_member(&w, "client", x->address);
-    text_member(&w, "method", x->head.method_text ? x->head.method_text : "?");
-    text_member(&w, "path", x->head.path ? x->head.path : "?");
-    number_member(&w, "status", (size_t)x->status);
-    json_write_key(&w, "ms");
-    json_write_real_as(&w, "%.1f", ms);
-    if (x->owner) number_member(&w, "key", x->owner);
-    if (x->model_name) text_member(&w, "model", x->model_name);
+    json_add_string(&w, "time", when);
+    json_add_string(&w, "event", "request");
+    json_add_string(&w, "id", x->id);
+    json_add_string(&w, "client", x->address);
+    json_add_string(&w, "method", x->head.method_text ? x->head.method_text : "?");
+    json_add_string(&w, "path", x->head.path ? x->head.path : "?");
+    json_add_count(&w, "status", (size_t)x->status);
+    json_add_real_as(&w, "ms", "%.1f", ms);
+    if (x->owner) json_add_count(&w, "key", x->owner);
+    if (x->model_name) json_add_string(&w, "model", x->model_name);
     if (x->n_prompt) {
-        number_member(&w, "prompt_tokens", x->n_prompt);
-        number_member(&w, "cached_tokens", x->n_cached);
-        if (*x->cache) text_member(&w, "cache", x->cache);
-        number_member(&w, "generated_tokens", x->n_generated);
-        json_write_key(&w, "first_token_ms");
-        json_write_real_as(&w, "%.1f", first_ms);
+        json_add_count(&w, "prompt_tokens", x->n_prompt);
+        json_add_count(&w, "cached_tokens", x->n_cached);
+        if (*x->cache) json_add_string(&w, "cache", x->cache);
+        json_add_count(&w, "generated_tokens", x->n_generated);
+        json_add_real_as(&w, "first_token_ms", "%.1f", first_ms);
     }
-    if (x->finish) text_member(&w, "finish", x->finish);
+    if (x->finish) json_add_string(&w, "finish", x->finish);
     json_end_object(&w);
     write_line(&line);
 }
@@ -101,9 +89,9 @@ void log_text(struct server *s, const char *event, const char *text) {
     if (s->options->log_is_json) {
         struct json_writer w = {.out = &line};
         json_begin_object(&w);
-        text_member(&w, "time", when);
-        text_member(&w, "event", event);
-        text_member(&w, "text", text);
+        json_add_string(&w, "time", when);
+        json_add_string(&w, "event", event);
+        json_add_string(&w, "text", text);
         json_end_object(&w);
     } else {
         buffer_printf(&line, "%s %s: %s", when, event, text);

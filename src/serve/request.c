@@ -21,12 +21,8 @@ void request_reply_count(struct generation *g, const char *object) {
     struct buffer out = {0};
     struct json_writer w = {.out = &out};
     json_begin_object(&w);
-    if (object) {
-        json_write_key(&w, "object");
-        json_write_string(&w, object);
-    }
-    json_write_key(&w, "input_tokens");
-    json_write_integer(&w, (int64_t)generation_n_prompt(g));
+    if (object) json_add_string(&w, "object", object);
+    json_add_count(&w, "input_tokens", generation_n_prompt(g));
     json_end_object(&w);
     exchange_reply_json(g->exchange, 200, &out);
 }
@@ -73,17 +69,13 @@ static void write_parameters(struct json_writer *w, const struct json *parameter
     if (!json_get(parameters, "$id")) {
         char id[32];
         snprintf(id, sizeof id, "urn:tool:%u", number);
-        json_write_key(w, "$id");
-        json_write_string(w, id);
+        json_add_string(w, "$id", id);
     }
     for (uint32_t i = 0; i < parameters->count; i++) {
         json_write_key_n(w, parameters->members[i].key, parameters->members[i].key_length);
         json_write_value(w, &parameters->members[i].value);
     }
-    if (is_open_by_default(parameters)) {
-        json_write_key(w, "additionalProperties");
-        json_write_bool(w, false);
-    }
+    if (is_open_by_default(parameters)) json_add_bool(w, "additionalProperties", false);
     json_end_object(w);
 }
 

@@ -11,20 +11,14 @@ struct translation {
     struct problem *problem;
 };
 
-static void write_member(struct json_writer *w, const char *key, const struct buffer *text) {
-    json_write_key(w, key);
-    json_write_string_n(w, text->data ? text->data : "", text->length);
-}
-
 static void flush(struct translation *t) {
     struct json_writer *w = &t->w;
     if (!t->is_open) return;
     if (t->text.failed || t->reasoning.failed || t->calls.failed) w->out->failed = true;
     json_begin_object(w);
-    json_write_key(w, "role");
-    json_write_string(w, "assistant");
-    write_member(w, "content", &t->text);
-    if (t->reasoning.length) write_member(w, "reasoning_content", &t->reasoning);
+    json_add_string(w, "role", "assistant");
+    json_add_buffer(w, "content", &t->text);
+    if (t->reasoning.length) json_add_buffer(w, "reasoning_content", &t->reasoning);
     if (t->calls.length) {
         json_write_key(w, "tool_calls");
         json_begin_array(w);
@@ -68,9 +62,8 @@ static bool add_message(struct translation *t, const struct json *item) {
     bool ok = gather(t, content, &text);
     flush(t);
     json_begin_object(w);
-    json_write_key(w, "role");
-    json_write_value(w, role);
-    write_member(w, "content", &text);
+    json_add_value(w, "role", role);
+    json_add_buffer(w, "content", &text);
     json_end_object(w);
     if (text.failed) w->out->failed = true;
     buffer_free(&text);
@@ -86,16 +79,12 @@ static bool add_call(struct translation *t, const struct json *item) {
     t->is_open = true;
     if (t->calls.length) buffer_putc(&t->calls, ',');
     json_begin_object(&w);
-    json_write_key(&w, "id");
-    json_write_value(&w, id);
-    json_write_key(&w, "type");
-    json_write_string(&w, "function");
+    json_add_value(&w, "id", id);
+    json_add_string(&w, "type", "function");
     json_write_key(&w, "function");
     json_begin_object(&w);
-    json_write_key(&w, "name");
-    json_write_value(&w, name);
-    json_write_key(&w, "arguments");
-    json_write_value(&w, arguments);
+    json_add_value(&w, "name", name);
+    json_add_value(&w, "arguments", arguments);
     json_end_object(&w);
     json_end_object(&w);
     return true;
@@ -109,11 +98,9 @@ static bool add_output(struct translation *t, const struct json *item) {
     bool ok = gather(t, field_get(item, "output"), &text);
     flush(t);
     json_begin_object(w);
-    json_write_key(w, "role");
-    json_write_string(w, "tool");
-    json_write_key(w, "tool_call_id");
-    json_write_value(w, id);
-    write_member(w, "content", &text);
+    json_add_string(w, "role", "tool");
+    json_add_value(w, "tool_call_id", id);
+    json_add_buffer(w, "content", &text);
     json_end_object(w);
     buffer_free(&text);
     return ok;
@@ -171,12 +158,9 @@ const struct json *responses_input_items(struct exchange *x, const struct json *
     }
     json_begin_array(&w);
     json_begin_object(&w);
-    json_write_key(&w, "type");
-    json_write_string(&w, "message");
-    json_write_key(&w, "role");
-    json_write_string(&w, "user");
-    json_write_key(&w, "content");
-    json_write_value(&w, input);
+    json_add_string(&w, "type", "message");
+    json_add_string(&w, "role", "user");
+    json_add_value(&w, "content", input);
     json_end_object(&w);
     json_end_array(&w);
     return request_parse_built(x, &text, problem);
@@ -200,8 +184,7 @@ const struct json *responses_tools(struct exchange *x, const struct json *tools,
         for (size_t k = 0; k < 4; k++) {
             const struct json *v = field_get(tool, members[k]);
             if (!v) continue;
-            json_write_key(&w, members[k]);
-            json_write_value(&w, v);
+            json_add_value(&w, members[k], v);
         }
         json_end_object(&w);
         json_end_object(&w);

@@ -24,15 +24,11 @@ static const char *item_id(struct exchange *x, const struct json *item, const ch
 
 static void write_part(struct json_writer *w, const struct json *text, bool is_output) {
     json_begin_object(w);
-    json_write_key(w, "type");
-    json_write_string(w, is_output ? "output_text" : "input_text");
-    json_write_key(w, "text");
-    json_write_value(w, text);
+    json_add_string(w, "type", is_output ? "output_text" : "input_text");
+    json_add_value(w, "text", text);
     if (is_output) {
-        json_write_key(w, "annotations");
-        json_write_raw(w, "[]", 2);
-        json_write_key(w, "logprobs");
-        json_write_raw(w, "[]", 2);
+        json_add_raw(w, "annotations", "[]", 2);
+        json_add_raw(w, "logprobs", "[]", 2);
     }
     json_end_object(w);
 }
@@ -57,8 +53,7 @@ static void write_item(struct json_writer *w, const struct json *item, const cha
     const struct json *type = field_get(item, "type"), *status = field_get(item, "status");
     bool is_message = !type || json_string_is(type, "message"), is_thought = json_string_is(type, "reasoning");
     json_begin_object(w);
-    json_write_key(w, "id");
-    json_write_string(w, id);
+    json_add_string(w, "id", id);
     json_write_key(w, "type");
     if (is_message)
         json_write_string(w, "message");
@@ -72,18 +67,13 @@ static void write_item(struct json_writer *w, const struct json *item, const cha
     for (size_t i = 0; i < sizeof copied / sizeof *copied; i++) {
         const struct json *value = field_get(item, copied[i]);
         if (!value) continue;
-        json_write_key(w, copied[i]);
-        json_write_value(w, value);
+        json_add_value(w, copied[i], value);
     }
-    if (is_thought && !field_get(item, "summary")) {
-        json_write_key(w, "summary");
-        json_write_raw(w, "[]", 2);
-    }
+    if (is_thought && !field_get(item, "summary")) json_add_raw(w, "summary", "[]", 2);
     if (is_message)
         write_content(w, field_get(item, "content"), json_string_is(json_get(item, "role"), "assistant"));
     else if (is_thought && field_get(item, "content")) {
-        json_write_key(w, "content");
-        json_write_value(w, field_get(item, "content"));
+        json_add_value(w, "content", field_get(item, "content"));
     }
     json_end_object(w);
 }
@@ -118,8 +108,7 @@ bool responses_write_list(struct exchange *x, const char *response_id, const cha
     bool is_found = !page.after;
     uint32_t i = 0;
     json_begin_object(&w);
-    json_write_key(&w, "object");
-    json_write_string(&w, "list");
+    json_add_string(&w, "object", "list");
     json_write_key(&w, "data");
     json_begin_array(&w);
     for (; i < list->count && n < page.limit; i++) {
@@ -136,12 +125,9 @@ bool responses_write_list(struct exchange *x, const char *response_id, const cha
     }
     json_end_array(&w);
     if (!is_found) return problem_set(problem, 400, "after", "there is no item '%.80s'", page.after);
-    json_write_key(&w, "first_id");
-    json_write_string(&w, first ? first : "");
-    json_write_key(&w, "last_id");
-    json_write_string(&w, last ? last : "");
-    json_write_key(&w, "has_more");
-    json_write_bool(&w, i < list->count);
+    json_add_string(&w, "first_id", first ? first : "");
+    json_add_string(&w, "last_id", last ? last : "");
+    json_add_bool(&w, "has_more", i < list->count);
     json_end_object(&w);
     return true;
 }

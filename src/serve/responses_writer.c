@@ -15,17 +15,11 @@ static const char *const item_prefixes[] = {"rs_", "msg_", "fc_"};
 
 /* ---- objects ---- */
 
-static void write_text(struct json_writer *w, const char *key, const struct buffer *text) {
-    json_write_key(w, key);
-    json_write_string_n(w, text->data ? text->data : "", text->length);
-}
-
 static void write_part(struct json_writer *w, const struct response_item *item, bool is_empty) {
     static const struct buffer nothing = {0};
     json_begin_object(w);
-    json_write_key(w, "type");
-    json_write_string(w, item->kind == ITEM_MESSAGE ? "output_text" : "reasoning_text");
-    write_text(w, "text", is_empty ? &nothing : &item->text);
+    json_add_string(w, "type", item->kind == ITEM_MESSAGE ? "output_text" : "reasoning_text");
+    json_add_buffer(w, "text", is_empty ? &nothing : &item->text);
     if (item->kind == ITEM_MESSAGE) {
         json_write_key(w, "annotations");
         json_begin_array(w);
@@ -40,22 +34,17 @@ static void write_part(struct json_writer *w, const struct response_item *item, 
 /* is_done: with its content. */
 static void write_item(struct json_writer *w, const struct response_item *item, bool is_done) {
     json_begin_object(w);
-    json_write_key(w, "id");
-    json_write_string(w, item->id);
-    json_write_key(w, "type");
-    json_write_string(w, item_types[item->kind]);
-    json_write_key(w, "status");
-    json_write_string(w, is_done ? "completed" : "in_progress");
+    json_add_string(w, "id", item->id);
+    json_add_string(w, "type", item_types[item->kind]);
+    json_add_string(w, "status", is_done ? "completed" : "in_progress");
     if (item->kind == ITEM_CALL) {
-        json_write_key(w, "call_id");
-        json_write_string(w, item->call_id);
-        write_text(w, "name", &item->name);
+        json_add_string(w, "call_id", item->call_id);
+        json_add_buffer(w, "name", &item->name);
         static const struct buffer nothing = {0};
-        write_text(w, "arguments", is_done ? &item->text : &nothing);
+        json_add_buffer(w, "arguments", is_done ? &item->text : &nothing);
     } else {
         if (item->kind == ITEM_MESSAGE) {
-            json_write_key(w, "role");
-            json_write_string(w, "assistant");
+            json_add_string(w, "role", "assistant");
         } else {
             json_write_key(w, "summary");
             json_begin_array(w);
@@ -76,24 +65,18 @@ static void write_items(struct json_writer *w, const struct response_extra *e) {
 static void write_usage(struct json_writer *w, const struct generation *g) {
     size_t prompt = generation_n_prompt(g), generated = generation_n_generated(g);
     json_begin_object(w);
-    json_write_key(w, "input_tokens");
-    json_write_integer(w, (int64_t)prompt);
+    json_add_count(w, "input_tokens", prompt);
     json_write_key(w, "input_tokens_details");
     json_begin_object(w);
-    json_write_key(w, "cached_tokens");
-    json_write_integer(w, (int64_t)generation_n_cached(g));
-    json_write_key(w, "cache_write_tokens");
-    json_write_integer(w, 0);
+    json_add_count(w, "cached_tokens", generation_n_cached(g));
+    json_add_integer(w, "cache_write_tokens", 0);
     json_end_object(w);
-    json_write_key(w, "output_tokens");
-    json_write_integer(w, (int64_t)generated);
+    json_add_count(w, "output_tokens", generated);
     json_write_key(w, "output_tokens_details");
     json_begin_object(w);
-    json_write_key(w, "reasoning_tokens");
-    json_write_integer(w, (int64_t)g->choices[0].n_reasoning);
+    json_add_count(w, "reasoning_tokens", g->choices[0].n_reasoning);
     json_end_object(w);
-    json_write_key(w, "total_tokens");
-    json_write_integer(w, (int64_t)(prompt + generated));
+    json_add_count(w, "total_tokens", prompt + generated);
     json_end_object(w);
 }
 
@@ -111,27 +94,18 @@ static void write_response(struct json_writer *w, const struct generation *g, bo
     const struct response_extra *e = g->extra;
     bool is_cut = is_done && g->choices[0].reason == FINISH_LENGTH;
     json_begin_object(w);
-    json_write_key(w, "id");
-    json_write_string(w, g->answer_id);
-    json_write_key(w, "object");
-    json_write_string(w, "response");
-    json_write_key(w, "created_at");
-    json_write_integer(w, g->created);
-    if (is_done && !is_cut) {
-        json_write_key(w, "completed_at");
-        json_write_integer(w, (int64_t)time(NULL));
-    }
-    json_write_key(w, "status");
-    json_write_string(w, !is_done ? "in_progress" : is_cut ? "incomplete" : "completed");
-    json_write_key(w, "error");
-    json_write_null(w);
+    json_add_string(w, "id", g->answer_id);
+    json_add_string(w, "object", "response");
+    json_add_integer(w, "created_at", g->created);
+    if (is_done && !is_cut) json_add_integer(w, "completed_at", (int64_t)time(NULL));
+    json_add_string(w, "status", !is_done ? "in_progress" : is_cut ? "incomplete" : "completed");
+    json_add_null(w, "error");
     json_write_key(w, "incomplete_details");
     if (is_cut)
         json_write_raw(w, "{\"reason\":\"max_output_tokens\"}", 30);
     else
         json_write_null(w);
-    json_write_key(w, "model");
-    json_write_string(w, g->served->id);
+    json_add_string(w, "model", g->served->id);
     json_write_key(w, "output");
     json_begin_array(w);
     if (is_done) write_items(w, e);
@@ -151,14 +125,10 @@ static void write_response(struct json_writer *w, const struct generation *g, bo
     echo(w, e->body, "tool_choice", "\"auto\"");
     echo(w, e->body, "tools", "[]");
     echo(w, e->body, "truncation", "\"disabled\"");
-    json_write_key(w, "temperature");
-    json_write_real(w, g->sampling.temperature);
-    json_write_key(w, "top_p");
-    json_write_real(w, g->sampling.top_p);
-    json_write_key(w, "store");
-    json_write_bool(w, e->stores);
-    json_write_key(w, "background");
-    json_write_bool(w, false);
+    json_add_real(w, "temperature", g->sampling.temperature);
+    json_add_real(w, "top_p", g->sampling.top_p);
+    json_add_bool(w, "store", e->stores);
+    json_add_bool(w, "background", false);
     json_end_object(w);
 }
 
@@ -168,8 +138,7 @@ static void write_response(struct json_writer *w, const struct generation *g, bo
 static struct json_writer begin_numbered(struct generation *g, const char *name) {
     struct response_extra *e = g->extra;
     struct json_writer w = event_begin(g, name);
-    json_write_key(&w, "sequence_number");
-    json_write_integer(&w, e->sequence++);
+    json_add_integer(&w, "sequence_number", e->sequence++);
     return w;
 }
 
@@ -183,22 +152,16 @@ static void send_response(struct generation *g, const char *name, bool is_done) 
 static struct json_writer begin_item_event(struct generation *g, const char *name, bool in_part) {
     const struct response_extra *e = g->extra;
     struct json_writer w = begin_numbered(g, name);
-    json_write_key(&w, "item_id");
-    json_write_string(&w, e->list[e->n - 1].id);
-    json_write_key(&w, "output_index");
-    json_write_integer(&w, (int64_t)e->n - 1);
-    if (in_part) {
-        json_write_key(&w, "content_index");
-        json_write_integer(&w, 0);
-    }
+    json_add_string(&w, "item_id", e->list[e->n - 1].id);
+    json_add_count(&w, "output_index", e->n - 1);
+    if (in_part) json_add_integer(&w, "content_index", 0);
     return w;
 }
 
 static void send_item(struct generation *g, const char *name, bool is_done) {
     const struct response_extra *e = g->extra;
     struct json_writer w = begin_numbered(g, name);
-    json_write_key(&w, "output_index");
-    json_write_integer(&w, (int64_t)e->n - 1);
+    json_add_count(&w, "output_index", e->n - 1);
     json_write_key(&w, "item");
     write_item(&w, &e->list[e->n - 1], is_done);
     event_end(g, &w);
@@ -224,8 +187,7 @@ static void send_delta(struct generation *g, const struct reply_event *event) {
     const struct response_extra *e = g->extra;
     enum response_item_kind kind = e->list[e->n - 1].kind;
     struct json_writer w = begin_item_event(g, names[kind], kind != ITEM_CALL);
-    json_write_key(&w, "delta");
-    json_write_string_n(&w, event->text, event->length);
+    json_add_text(&w, "delta", event->text, event->length);
     if (kind == ITEM_MESSAGE) write_no_logprobs(&w);
     event_end(g, &w);
 }
@@ -236,8 +198,8 @@ static void send_text_done(struct generation *g) {
     const struct response_extra *e = g->extra;
     const struct response_item *item = &e->list[e->n - 1];
     struct json_writer w = begin_item_event(g, names[item->kind], item->kind != ITEM_CALL);
-    if (item->kind == ITEM_CALL) write_text(&w, "name", &item->name);
-    write_text(&w, item->kind == ITEM_CALL ? "arguments" : "text", &item->text);
+    if (item->kind == ITEM_CALL) json_add_buffer(&w, "name", &item->name);
+    json_add_buffer(&w, item->kind == ITEM_CALL ? "arguments" : "text", &item->text);
     if (item->kind == ITEM_MESSAGE) write_no_logprobs(&w);
     event_end(g, &w);
 }

@@ -150,6 +150,34 @@ static void written_text_reads_back(void **state) {
     arena_free(&arena);
 }
 
+static void members_are_keys_with_values(void **state) {
+    (void)state;
+    struct buffer out = {0}, text = {0}, nothing = {0};
+    struct json_writer w = {.out = &out};
+    struct json value = {.type = JSON_TRUE};
+    buffer_puts(&text, "b\"");
+    json_begin_object(&w);
+    json_add_string(&w, "a", "x");
+    json_add_string(&w, "absent", NULL);
+    json_add_text(&w, "t", "xyz", 2);
+    json_add_buffer(&w, "b", &text);
+    json_add_buffer(&w, "e", &nothing);
+    json_add_integer(&w, "i", -1);
+    json_add_count(&w, "n", 1ull << 40);
+    json_add_real(&w, "r", 0.1);
+    json_add_real_as(&w, "f", "%.2f", 0.125);
+    json_add_bool(&w, "y", false);
+    json_add_null(&w, "z");
+    json_add_value(&w, "v", &value);
+    json_add_raw(&w, "raw", "[1]", 3);
+    json_end_object(&w);
+    assert_string_equal(out.data, "{\"a\":\"x\",\"absent\":null,\"t\":\"xy\",\"b\":\"b\\\"\",\"e\":\"\",\"i\":-1,"
+                                  "\"n\":1099511627776,\"r\":0.1,\"f\":0.12,\"y\":false,\"z\":null,\"v\":true,"
+                                  "\"raw\":[1]}");
+    buffer_free(&out);
+    buffer_free(&text);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(values_are_read),
@@ -160,6 +188,7 @@ int main(void) {
         cmocka_unit_test(duplicate_keys),
         cmocka_unit_test(depth_is_bounded),
         cmocka_unit_test(written_text_reads_back),
+        cmocka_unit_test(members_are_keys_with_values),
     };
     return cmocka_run_group_tests_name("json", tests, NULL, NULL);
 }
