@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "serve/anthropic_messages.h"
 
+#include "serve/chat_turn.h"
+
 #include <string.h>
 
 enum turn { TURN_NONE, TURN_USER, TURN_ASSISTANT };
@@ -9,8 +11,8 @@ enum turn { TURN_NONE, TURN_USER, TURN_ASSISTANT };
 struct translation {
     struct json_writer w;
     enum turn turn;
-    struct buffer text, reasoning, calls; /* of the turn; calls are JSON items */
-    struct buffer reminders;              /* system turns that wait for a user turn */
+    struct chat_turn said;
+    struct buffer reminders; /* system turns that wait for a user turn */
     struct problem *problem;
 };
 
@@ -21,25 +23,9 @@ static void join(struct buffer *out, const char *separator, const char *text, si
 
 /* Ends the turn. */
 static void flush(struct translation *t) {
-    struct json_writer *w = &t->w;
-    if (t->turn == TURN_NONE) return;
-    if (t->text.failed || t->reasoning.failed || t->calls.failed) w->out->failed = true;
-    if (t->turn == TURN_ASSISTANT || t->text.length) {
-        json_begin_object(w);
-        json_add_string(w, "role", t->turn == TURN_USER ? "user" : "assistant");
-        json_add_buffer(w, "content", &t->text);
-        if (t->reasoning.length) json_add_buffer(w, "reasoning_content", &t->reasoning);
-        if (t->calls.length) {
-            json_write_key(w, "tool_calls");
-            json_begin_array(w);
-            json_write_raw(w, t->calls.data, t->calls.length);
-            json_end_array(w);
-        }
-        json_end_object(w);
-    }
-    buffer_clear(&t->text);
-    buffer_clear(&t->reasoning);
-    buffer_clear(&t->calls);
+    const struct buffer *text = &t->said.text;
+    if (t->turn == TURN_ASSISTANT || text->length || text->failed)
+        turn_write(&t->said, &t->w, t->turn == TURN_USER ? "user" : "assistant");
     t->turn = TURN_NONE;
 }
 
@@ -47,7 +33,7 @@ static void begin_turn(struct translation *t, enum turn turn) {
     if (t->turn != turn) flush(t);
     t->turn = turn;
     if (turn == TURN_USER && t->reminders.length) {
-        join(&t->text, "\n\n", t->reminders.data, t->reminders.length);
+        join(&t->said.text, "\n\n", t->reminders.data, t->reminders.length);
         buffer_clear(&t->reminders);
     }
 }
@@ -80,22 +66,13 @@ static bool gather_text(struct translation *t, const struct json *content, uint3
 }
 
 static bool add_result(struct translation *t, const struct json *block, uint32_t i) {
-    struct json_writer *w = &t->w;
     struct buffer text = {0};
     const struct json *id = json_get(block, "tool_use_id"), *content = field_get(block, "content");
     if (!json_is_string(id)) return fault(t, i, "a tool_result has no tool_use_id");
     bool ok = gather_text(t, content, i, &text);
-    if (ok) {
-        flush(t);
-        json_begin_object(w);
-        json_add_string(w, "role", "tool");
-        json_add_text(w, "tool_call_id", id->string, id->count);
-        json_write_key(w, "content");
-        if (json_bool(json_get(block, "is_error"), false) && !text.length) buffer_puts(&text, "error");
-        json_write_string_n(w, text.data ? text.data : "", text.length);
-        json_end_object(w);
-    }
-    if (text.failed) w->out->failed = true;
+    if (json_bool(json_get(block, "is_error"), false) && !text.length) buffer_puts(&text, "error");
+    flush(t);
+    turn_write_result(&t->w, id, &text);
     buffer_free(&text);
     return ok;
 }
@@ -104,9 +81,9 @@ static bool add_document(struct translation *t, const struct json *block, uint32
     const struct json *source = json_get(block, "source"), *kind = json_get(source, "type"),
                       *data = json_get(source, "data");
     if (json_string_is(kind, "text") && json_is_string(data))
-        join(&t->text, "\n", data->string, data->count);
+        join(&t->said.text, "\n", data->string, data->count);
     else if (json_string_is(kind, "content"))
-        return gather_text(t, json_get(source, "content"), i, &t->text);
+        return gather_text(t, json_get(source, "content"), i, &t->said.text);
     else
         return fault(t, i, "documents other than text are not supported by this model");
     return true;
@@ -118,11 +95,11 @@ static bool add_user_block(struct translation *t, const struct json *block, uint
     if (json_string_is(type, "tool_result")) return add_result(t, block, i);
     begin_turn(t, TURN_USER);
     if (json_string_is(type, "text") && json_is_string(text))
-        join(&t->text, "\n", text->string, text->count);
+        join(&t->said.text, "\n", text->string, text->count);
     else if (json_string_is(type, "document"))
         return add_document(t, block, i);
     else if (json_string_is(type, "search_result"))
-        return gather_text(t, json_get(block, "content"), i, &t->text);
+        return gather_text(t, json_get(block, "content"), i, &t->said.text);
     else
         return unsupported(t, i, type);
     return true;
@@ -130,24 +107,8 @@ static bool add_user_block(struct translation *t, const struct json *block, uint
 
 static bool add_call(struct translation *t, const struct json *block, uint32_t i) {
     const struct json *id = json_get(block, "id"), *name = json_get(block, "name"), *input = field_get(block, "input");
-    struct json_writer w = {.out = &t->calls};
     if (!json_is_string(id) || !json_is_string(name)) return fault(t, i, "a tool_use has no id or no name");
-    if (t->calls.length) buffer_putc(&t->calls, ',');
-    json_begin_object(&w);
-    json_add_text(&w, "id", id->string, id->count);
-    json_add_string(&w, "type", "function");
-    json_write_key(&w, "function");
-    json_begin_object(&w);
-    json_add_text(&w, "name", name->string, name->count);
-    json_write_key(&w, "arguments");
-    if (json_is_object(input))
-        json_write_value(&w, input);
-    else {
-        json_begin_object(&w);
-        json_end_object(&w);
-    }
-    json_end_object(&w);
-    json_end_object(&w);
+    turn_add_call(&t->said, id, name, json_is_object(input) ? input : NULL);
     return true;
 }
 
@@ -157,9 +118,9 @@ static bool add_assistant_block(struct translation *t, const struct json *block,
     if (!json_is_string(type)) return fault(t, i, "a block has no type");
     begin_turn(t, TURN_ASSISTANT);
     if (json_string_is(type, "text") && json_is_string(text))
-        join(&t->text, "\n", text->string, text->count);
+        join(&t->said.text, "\n", text->string, text->count);
     else if (json_string_is(type, "thinking") && json_is_string(thinking))
-        join(&t->reasoning, "\n", thinking->string, thinking->count);
+        join(&t->said.reasoning, "\n", thinking->string, thinking->count);
     else if (json_string_is(type, "tool_use"))
         return add_call(t, block, i);
     else if (!json_string_is(type, "redacted_thinking"))
@@ -181,7 +142,7 @@ static bool add_message(struct translation *t, const struct json *m, uint32_t i,
                            (int)(role->count < 60 ? role->count : 60), role->string);
     if (json_is_string(content)) {
         begin_turn(t, is_user ? TURN_USER : TURN_ASSISTANT);
-        join(&t->text, "\n\n", content->string, content->count);
+        join(&t->said.text, "\n\n", content->string, content->count);
         return true;
     }
     if (!json_is_array(content)) return fault(t, i, "the content must be text or an array of blocks");
@@ -252,9 +213,7 @@ const struct json *anthropic_messages(struct exchange *x, const struct json *bod
     if (ok) result = request_parse_built(x, &text, problem);
     buffer_free(&text);
     buffer_free(&system);
-    buffer_free(&t.text);
-    buffer_free(&t.reasoning);
-    buffer_free(&t.calls);
+    turn_free(&t.said);
     buffer_free(&t.reminders);
     return result;
 }

@@ -1,34 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "serve/responses_items.h"
 
+#include "serve/chat_turn.h"
+
 #include <string.h>
 
 /* Assistant's items (thoughts, text, calls) that follow one another are one message. */
 struct translation {
     struct json_writer w;
     bool is_open;
-    struct buffer text, reasoning, calls;
+    struct chat_turn said;
     struct problem *problem;
 };
 
 static void flush(struct translation *t) {
-    struct json_writer *w = &t->w;
-    if (!t->is_open) return;
-    if (t->text.failed || t->reasoning.failed || t->calls.failed) w->out->failed = true;
-    json_begin_object(w);
-    json_add_string(w, "role", "assistant");
-    json_add_buffer(w, "content", &t->text);
-    if (t->reasoning.length) json_add_buffer(w, "reasoning_content", &t->reasoning);
-    if (t->calls.length) {
-        json_write_key(w, "tool_calls");
-        json_begin_array(w);
-        json_write_raw(w, t->calls.data, t->calls.length);
-        json_end_array(w);
-    }
-    json_end_object(w);
-    buffer_clear(&t->text);
-    buffer_clear(&t->reasoning);
-    buffer_clear(&t->calls);
+    if (t->is_open) turn_write(&t->said, &t->w, "assistant");
     t->is_open = false;
 }
 
@@ -56,7 +42,7 @@ static bool add_message(struct translation *t, const struct json *item) {
     if (!json_is_string(role)) return problem_set(t->problem, 400, "input", "an input message has no role");
     if (json_string_is(role, "assistant")) {
         t->is_open = true;
-        return gather(t, content, &t->text);
+        return gather(t, content, &t->said.text);
     }
     struct buffer text = {0};
     bool ok = gather(t, content, &text);
@@ -73,35 +59,20 @@ static bool add_message(struct translation *t, const struct json *item) {
 static bool add_call(struct translation *t, const struct json *item) {
     const struct json *id = json_get(item, "call_id"), *name = json_get(item, "name"),
                       *arguments = json_get(item, "arguments");
-    struct json_writer w = {.out = &t->calls};
     if (!json_is_string(id) || !json_is_string(name) || !json_is_string(arguments))
         return problem_set(t->problem, 400, "input", "a function_call needs call_id, name and arguments as strings");
     t->is_open = true;
-    if (t->calls.length) buffer_putc(&t->calls, ',');
-    json_begin_object(&w);
-    json_add_value(&w, "id", id);
-    json_add_string(&w, "type", "function");
-    json_write_key(&w, "function");
-    json_begin_object(&w);
-    json_add_value(&w, "name", name);
-    json_add_value(&w, "arguments", arguments);
-    json_end_object(&w);
-    json_end_object(&w);
+    turn_add_call(&t->said, id, name, arguments);
     return true;
 }
 
 static bool add_output(struct translation *t, const struct json *item) {
     const struct json *id = json_get(item, "call_id");
-    struct json_writer *w = &t->w;
     struct buffer text = {0};
     if (!json_is_string(id)) return problem_set(t->problem, 400, "input", "a function_call_output has no call_id");
     bool ok = gather(t, field_get(item, "output"), &text);
     flush(t);
-    json_begin_object(w);
-    json_add_string(w, "role", "tool");
-    json_add_value(w, "tool_call_id", id);
-    json_add_buffer(w, "content", &text);
-    json_end_object(w);
+    turn_write_result(&t->w, id, &text);
     buffer_free(&text);
     return ok;
 }
@@ -114,7 +85,7 @@ static bool add_item(struct translation *t, const struct json *item) {
     if (json_string_is(type, "function_call_output")) return add_output(t, item);
     if (json_string_is(type, "reasoning")) {
         t->is_open = true;
-        return gather(t, field_get(item, "content"), &t->reasoning);
+        return gather(t, field_get(item, "content"), &t->said.reasoning);
     }
     return problem_set(t->problem, 400, "input", "input items of type '%.*s' are not supported",
                        json_is_string(type) ? (int)(type->count < 60 ? type->count : 60) : 1,
@@ -142,9 +113,7 @@ const struct json *responses_messages(struct exchange *x, const struct json *ins
     json_end_array(&t.w);
     if (ok) result = request_parse_built(x, &text, problem);
     buffer_free(&text);
-    buffer_free(&t.text);
-    buffer_free(&t.reasoning);
-    buffer_free(&t.calls);
+    turn_free(&t.said);
     return result;
 }
 
