@@ -4,62 +4,51 @@
  * would read keys of rows that another task writes. */
 #include "backend/cpu/unit.h"
 
-#include <math.h>
 #include <string.h>
 
-static void head_norm(const struct compiled *c, const struct op *op, const struct unit *u) {
+/* ---- heads one by one ---- */
+
+static void each_head(const struct compiled *c, const struct op *op, const struct unit *u,
+                      void (*apply)(const struct compiled *, const struct op *, uint32_t row, uint32_t head)) {
     const struct head_params *h = &op->head.heads;
+    for (uint32_t r = u->first_row; r < u->first_row + u->n_rows; r++)
+        for (uint32_t i = 0; i < h->heads_per_unit; i++) apply(c, op, r, head_number(h, u->unit, i));
+}
+
+static void norm_head(const struct compiled *c, const struct op *op, uint32_t row, uint32_t head) {
     const struct norm_params *norm = &op->head.norm;
-    for (uint32_t r = u->first_row; r < u->first_row + u->n_rows; r++)
-        for (uint32_t i = 0; i < h->heads_per_unit; i++) {
-            size_t at = (size_t)head_number(h, u->unit, i) * h->head_dim;
-            cpu_normalize_at(c, norm, norm->per_group ? at : 0, value_row(c, op->in[0], r) + at, h->head_dim,
-                             value_row(c, op->out, r) + at);
-        }
+    uint32_t width = op->head.heads.head_dim;
+    size_t at = (size_t)head * width;
+    cpu_normalize_at(c, norm, norm->per_group ? at : 0, value_row(c, op->in[0], row) + at, width,
+                     value_row(c, op->out, row) + at);
 }
 
-static void rope(const struct compiled *c, const struct op *op, const struct unit *u) {
-    const struct head_params *h = &op->head.heads;
+static void rope_head(const struct compiled *c, const struct op *op, uint32_t row, uint32_t head) {
     const struct rope_params *p = &op->head.rope;
-    uint32_t n = p->rotary_dim, rest = h->head_dim - n;
-    size_t in_stride = p->in_stride ? p->in_stride : h->head_dim;
-    size_t out_stride = p->out_stride ? p->out_stride : h->head_dim;
-    for (uint32_t r = u->first_row; r < u->first_row + u->n_rows; r++) {
-        const float *cosine = n ? value_row(c, op->in[1], r) : NULL, *sine = cosine + n / 2;
-        for (uint32_t i = 0; i < h->heads_per_unit; i++) {
-            size_t head = head_number(h, u->unit, i);
-            const float *x = value_row(c, op->in[0], r) + head * in_stride;
-            float *y = value_row(c, op->out, r) + head * out_stride;
-            memcpy(y, x, p->first * sizeof *y);
-            x += p->first;
-            y += p->first;
-            if (n && p->is_interleaved) c->kernels->rope_pairs(x, cosine, sine, n, y);
-            if (n && !p->is_interleaved) c->kernels->rope_halves(x, cosine, sine, n, y);
-            memcpy(y + n, x + n, (rest - p->first) * sizeof *y);
-        }
-    }
+    uint32_t width = op->head.heads.head_dim, n = p->rotary_dim, rest = width - n - p->first;
+    const float *x = value_row(c, op->in[0], row) + (size_t)head * (p->in_stride ? p->in_stride : width);
+    float *y = value_row(c, op->out, row) + (size_t)head * (p->out_stride ? p->out_stride : width);
+    const float *cosine = n ? value_row(c, op->in[1], row) : NULL, *sine = cosine + n / 2;
+    memcpy(y, x, p->first * sizeof *y);
+    x += p->first;
+    y += p->first;
+    if (n) (p->is_interleaved ? c->kernels->rope_pairs : c->kernels->rope_halves)(x, cosine, sine, n, y);
+    memcpy(y + n, x + n, rest * sizeof *y);
 }
 
-static void head_gated(const struct compiled *c, const struct op *op, const struct unit *u) {
-    const struct head_params *h = &op->head.heads;
-    for (uint32_t r = u->first_row; r < u->first_row + u->n_rows; r++)
-        for (uint32_t i = 0; i < h->heads_per_unit; i++) {
-            size_t at = (size_t)head_number(h, u->unit, i) * h->head_dim;
-            c->kernels->gated(op->head.unary, value_row(c, op->in[0], r) + at, value_row(c, op->in[1], r) + at,
-                              h->head_dim, value_row(c, op->out, r) + at);
-        }
+static void gate_head(const struct compiled *c, const struct op *op, uint32_t row, uint32_t head) {
+    uint32_t width = op->head.heads.head_dim;
+    size_t at = (size_t)head * width;
+    c->kernels->gated(op->head.unary, value_row(c, op->in[0], row) + at, value_row(c, op->in[1], row) + at, width,
+                      value_row(c, op->out, row) + at);
 }
 
-static void head_scale(const struct compiled *c, const struct op *op, const struct unit *u) {
-    const struct head_params *h = &op->head.heads;
-    for (uint32_t r = u->first_row; r < u->first_row + u->n_rows; r++)
-        for (uint32_t i = 0; i < h->heads_per_unit; i++) {
-            uint32_t head = head_number(h, u->unit, i);
-            size_t at = (size_t)head * h->head_dim;
-            float factor;
-            c->kernels->unary(op->head.unary, value_row(c, op->in[0], r) + head, 1, &factor);
-            c->kernels->scale(value_row(c, op->in[1], r) + at, factor, h->head_dim, value_row(c, op->out, r) + at);
-        }
+static void scale_head(const struct compiled *c, const struct op *op, uint32_t row, uint32_t head) {
+    uint32_t width = op->head.heads.head_dim;
+    size_t at = (size_t)head * width;
+    float factor;
+    c->kernels->unary(op->head.unary, value_row(c, op->in[0], row) + head, 1, &factor);
+    c->kernels->scale(value_row(c, op->in[1], row) + at, factor, width, value_row(c, op->out, row) + at);
 }
 
 /* ---- caches ---- */
@@ -150,6 +139,50 @@ static const uint64_t *choice_mask(const struct compiled *c, const struct op *op
     return cpu_choice_mask(chosen, a->block, end, mask) ? mask : NULL;
 }
 
+/* ---- attention ---- */
+
+/* Rows and heads that are attended to together. */
+struct queries {
+    uint32_t n, first_cell[ATTENTION_MAX_QUERIES], end_cell[ATTENTION_MAX_QUERIES];
+    const float *q[ATTENTION_MAX_QUERIES];
+    const uint64_t *masks[ATTENTION_MAX_QUERIES];
+    float *out[ATTENTION_MAX_QUERIES], sinks[ATTENTION_MAX_QUERIES];
+};
+
+/* One more, which sees the cells first .. end, or those of them that are in the mask. */
+static void add_query(const struct compiled *c, const struct op *op, struct queries *s, uint32_t row, uint32_t head,
+                      uint32_t first, uint32_t end, const uint64_t *mask) {
+    const struct attend_params *a = &op->head.attend;
+    s->q[s->n] = value_row(c, op->in[0], row) + (size_t)head * a->key_dim;
+    s->out[s->n] = value_row(c, op->out, row) + (size_t)head * a->value_dim;
+    s->first_cell[s->n] = first;
+    s->end_cell[s->n] = end;
+    s->masks[s->n] = mask;
+    s->sinks[s->n] = a->sinks ? a->sinks->vector[head] : 0.0f;
+    s->n++;
+}
+
+/* Over the pages that were found; has_masks: some query has one. */
+static void run_queries(const struct compiled *c, const struct op *op, const struct unit *u, const struct queries *s,
+                        bool has_masks) {
+    const struct attend_params *a = &op->head.attend;
+    c->kernels->attention(&(struct attention_job){.format = c->kv_format,
+                                                  .n_queries = s->n,
+                                                  .key_dim = a->key_dim,
+                                                  .value_dim = a->value_dim,
+                                                  .q = s->q,
+                                                  .out = s->out,
+                                                  .first_cell = s->first_cell,
+                                                  .end_cell = s->end_cell,
+                                                  .masks = has_masks ? s->masks : NULL,
+                                                  .key_pages = u->scratch->key_pages,
+                                                  .value_pages = u->scratch->value_pages,
+                                                  .sinks = a->sinks ? s->sinks : NULL,
+                                                  .scale = a->scale,
+                                                  .softcap = a->softcap,
+                                                  .scratch = u->scratch->attention});
+}
+
 /* Attention of the rows [row, row + n_rows) for the unit's query heads; n_rows * heads <= ATTENTION_MAX_QUERIES. */
 static void attend_rows(const struct compiled *c, const struct op *op, const struct unit *u, uint32_t row,
                         uint32_t n_rows, uint32_t first_head, uint32_t n_heads) {
@@ -158,49 +191,28 @@ static void attend_rows(const struct compiled *c, const struct op *op, const str
     const struct cache_group *group = &c->graph->groups[cache->group];
     const struct step_span *span = &c->step->spans[u->span];
     bool is_chosen = a->n_choices > 0;
-    uint32_t first_cell[ATTENTION_MAX_QUERIES], end_cell[ATTENTION_MAX_QUERIES], lowest = UINT32_MAX, highest = 0,
-                                                                                 n = 0;
-    const float *q[ATTENTION_MAX_QUERIES];
-    const uint64_t *masks[ATTENTION_MAX_QUERIES];
-    float *out[ATTENTION_MAX_QUERIES], sinks[ATTENTION_MAX_QUERIES];
+    uint32_t lowest = UINT32_MAX, highest = 0;
+    struct queries s;
+    s.n = 0;
     for (uint32_t r = row; r < row + n_rows; r++) {
         uint32_t first, end;
         visible_cells(c, group, span, r, &first, &end);
         if (first < lowest) lowest = first;
         if (end > highest) highest = end;
         const uint64_t *mask = is_chosen ? choice_mask(c, op, u, r, end, r - row) : NULL;
-        for (uint32_t h = 0; h < n_heads; h++, n++) {
+        for (uint32_t h = 0; h < n_heads; h++) {
             uint32_t head = head_number(&op->head.heads, u->unit, first_head + h);
-            q[n] = value_row(c, op->in[0], r) + (size_t)head * a->key_dim;
-            out[n] = value_row(c, op->out, r) + (size_t)head * a->value_dim;
-            first_cell[n] = first;
-            end_cell[n] = end;
-            masks[n] = mask;
             if (a->blocks.size) {
-                uint64_t *pattern = u->scratch->masks + (size_t)n * c->max_pages;
+                uint64_t *pattern = u->scratch->masks + (size_t)s.n * c->max_pages;
                 mask_blocks(&a->blocks, head, c->step->rows[r].cell, end, pattern);
-                masks[n] = pattern;
+                mask = pattern;
             }
-            sinks[n] = a->sinks ? a->sinks->vector[head] : 0.0f;
+            add_query(c, op, &s, r, head, first, end, mask);
         }
     }
     /* several units may share a key head */
     find_pages(c, cache, u, u->unit * group->n_heads / op->head.heads.n_units, lowest, highest);
-    c->kernels->attention(&(struct attention_job){.format = c->kv_format,
-                                                  .n_queries = n,
-                                                  .key_dim = a->key_dim,
-                                                  .value_dim = a->value_dim,
-                                                  .q = q,
-                                                  .out = out,
-                                                  .first_cell = first_cell,
-                                                  .end_cell = end_cell,
-                                                  .masks = a->blocks.size || is_chosen ? masks : NULL,
-                                                  .key_pages = u->scratch->key_pages,
-                                                  .value_pages = u->scratch->value_pages,
-                                                  .sinks = a->sinks ? sinks : NULL,
-                                                  .scale = a->scale,
-                                                  .softcap = a->softcap,
-                                                  .scratch = u->scratch->attention});
+    run_queries(c, op, u, &s, a->blocks.size || is_chosen);
 }
 
 /* Cells of the second cache that a row sees below `end`, as mask words. */
@@ -226,11 +238,9 @@ static void attend_joined(const struct compiled *c, const struct op *op, const s
     const struct attend_params *a = &op->head.attend;
     const struct cache *near = &c->graph->caches[a->cache], *far = &c->graph->caches[a->more_cache];
     const struct step_span *span = &c->step->spans[u->span];
-    uint32_t first[ATTENTION_MAX_QUERIES], end[ATTENTION_MAX_QUERIES], lowest = UINT32_MAX, highest = 0, n = 0;
-    uint32_t first_cell[ATTENTION_MAX_QUERIES] = {0}, end_cell[ATTENTION_MAX_QUERIES];
-    const float *q[ATTENTION_MAX_QUERIES];
-    const uint64_t *masks[ATTENTION_MAX_QUERIES];
-    float *out[ATTENTION_MAX_QUERIES], sinks[ATTENTION_MAX_QUERIES];
+    uint32_t first[ATTENTION_MAX_QUERIES], end[ATTENTION_MAX_QUERIES], lowest = UINT32_MAX, highest = 0;
+    struct queries s;
+    s.n = 0;
     for (uint32_t r = 0; r < n_rows; r++) {
         visible_cells(c, &c->graph->groups[near->group], span, row + r, &first[r], &end[r]);
         if (first[r] < lowest) lowest = first[r];
@@ -249,30 +259,11 @@ static void attend_joined(const struct compiled *c, const struct op *op, const s
         mask_runs(c, op, row + r, end[r], mask);
         for (uint32_t cell = first[r]; cell < end[r]; cell++)
             mask[n_far + cell / PAGE_CELLS - first_near] |= UINT64_C(1) << cell % PAGE_CELLS;
-        for (uint32_t h = 0; h < n_heads; h++, n++) {
-            uint32_t head = head_number(&op->head.heads, u->unit, first_head + h);
-            q[n] = value_row(c, op->in[0], row + r) + (size_t)head * a->key_dim;
-            out[n] = value_row(c, op->out, row + r) + (size_t)head * a->value_dim;
-            masks[n] = mask;
-            end_cell[n] = (2 * n_far - first_near) * PAGE_CELLS;
-            sinks[n] = a->sinks ? a->sinks->vector[head] : 0.0f;
-        }
+        for (uint32_t h = 0; h < n_heads; h++)
+            add_query(c, op, &s, row + r, head_number(&op->head.heads, u->unit, first_head + h), 0,
+                      (2 * n_far - first_near) * PAGE_CELLS, mask);
     }
-    c->kernels->attention(&(struct attention_job){.format = c->kv_format,
-                                                  .n_queries = n,
-                                                  .key_dim = a->key_dim,
-                                                  .value_dim = a->value_dim,
-                                                  .q = q,
-                                                  .out = out,
-                                                  .first_cell = first_cell,
-                                                  .end_cell = end_cell,
-                                                  .masks = masks,
-                                                  .key_pages = u->scratch->key_pages,
-                                                  .value_pages = u->scratch->value_pages,
-                                                  .sinks = a->sinks ? sinks : NULL,
-                                                  .scale = a->scale,
-                                                  .softcap = a->softcap,
-                                                  .scratch = u->scratch->attention});
+    run_queries(c, op, u, &s, true);
 }
 
 static void attend(const struct compiled *c, const struct op *op, const struct unit *u) {
@@ -289,10 +280,10 @@ static void attend(const struct compiled *c, const struct op *op, const struct u
 
 static void run_unit(const struct compiled *c, const struct op *op, const struct unit *u) {
     switch (op->kind) {
-    case OP_HEAD_NORM: head_norm(c, op, u); break;
-    case OP_ROPE: rope(c, op, u); break;
-    case OP_HEAD_GATED: head_gated(c, op, u); break;
-    case OP_HEAD_SCALE: head_scale(c, op, u); break;
+    case OP_HEAD_NORM: each_head(c, op, u, norm_head); break;
+    case OP_ROPE: each_head(c, op, u, rope_head); break;
+    case OP_HEAD_GATED: each_head(c, op, u, gate_head); break;
+    case OP_HEAD_SCALE: each_head(c, op, u, scale_head); break;
     case OP_CACHE_WRITE: cache_write(c, op, u); break;
     case OP_INDEX: index_cells(c, op, u); break;
     case OP_ATTEND: attend(c, op, u); break;
