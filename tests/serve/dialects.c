@@ -15,13 +15,7 @@ static char *expected; /* what chat completions say */
 #define QUESTION "Tell me about the sea."
 
 static const struct json *ask(const char *method, const char *path, const char *body, int *status) {
-    struct response r;
-    http_ask(&server, method, path, body, &r);
-    const struct json *json = response_json(&r, &arena);
-    if (!json) tap_note("%d %.200s", r.status, r.body.data ? r.body.data : "");
-    *status = r.status;
-    response_free(&r);
-    return json;
+    return http_ask_json(&server, method, path, body, status, &arena);
 }
 
 /* ---- Anthropic ---- */

@@ -25,12 +25,7 @@ static struct arena arena;
 #define GLYPHS "\xf0\x9f\xa6\x86 \xe6\x97\xa5\xe6\x9c\xac \xc3\xa9 \xf0\x9f\x8f\xb4\xe2\x80\x8d\xe2\x98\xa0"
 
 static const struct json *ask(const char *path, const char *body, int *status) {
-    struct response r;
-    http_ask(&server, "POST", path, body, &r);
-    const struct json *json = response_json(&r, &arena);
-    *status = r.status;
-    response_free(&r);
-    return json;
+    return http_ask_json(&server, "POST", path, body, status, &arena);
 }
 
 static char *stream(const char *path, const char *body, const char *member) {
@@ -45,24 +40,6 @@ static char *stream(const char *path, const char *body, const char *member) {
 }
 
 static int64_t number(const struct json *value, const char *path) { return json_integer(json_path(value, path), -1); }
-
-static bool healthy(void) {
-    struct response r;
-    http_ask(&server, "GET", "/health", NULL, &r);
-    bool ok = r.status == 200;
-    response_free(&r);
-    return ok;
-}
-
-static double metric(const char *name) {
-    struct response r;
-    double value = -1;
-    http_ask(&server, "GET", "/metrics", NULL, &r);
-    char *line = arena_printf(&arena, "\n%s ", name), *at = r.body.data ? strstr(r.body.data, line) : NULL;
-    if (at) value = strtod(at + strlen(line), NULL);
-    response_free(&r);
-    return value;
-}
 
 /* A text of n words that begins with this number. */
 static char *long_text(int first, int n) {
@@ -122,7 +99,8 @@ static void test_forms(void) {
     tap_ok(status == 400, "a_pattern_that_is_broken_is_refused");
     a = ask("/completion", "{\"prompt\":\"x\",\"grammar\":\"Root ::= [^\\n]+ \\\"\\n#\\\"\"}", &status);
     const char *message = json_text(a, "error.message", &arena);
-    tap_ok(status == 400 && strstr(message, "root") && healthy(), "a_broken_grammar_is_refused_and_harms_nobody");
+    tap_ok(status == 400 && strstr(message, "root") && server_is_healthy(&server),
+           "a_broken_grammar_is_refused_and_harms_nobody");
     a = ask("/completion", "{\"prompt\":\"x\",\"grammar\":\"root ::= \\\"a\\\" (\\n\"}", &status);
     tap_ok(status == 400 && strpbrk(json_text(a, "error.message", &arena), "123456789"),
            "a_broken_grammar_is_refused_with_the_place");
@@ -287,7 +265,7 @@ static double pages_after(const char *limit, int n_prompts) {
             arena_printf(&arena, "{\"prompt\":\"%s\",\"max_tokens\":1}", long_text(1000 + 37 * i, 800)), &status);
         n_answered += status == 200;
     }
-    double pages = n_answered == n_prompts ? metric("mlxcel_cache_pages") : -1;
+    double pages = n_answered == n_prompts ? server_metric(&server, "mlxcel_cache_pages") : -1;
     server_stop(&server, 10000);
     server = usual;
     return pages;
@@ -326,7 +304,7 @@ static void test_abort_while_others_are_read(void) {
         response_free(&r);
         close(fds[i]);
     }
-    tap_ok(n_right == N && healthy(), "an_aborted_stream_does_not_stop_prompts_that_are_read");
+    tap_ok(n_right == N && server_is_healthy(&server), "an_aborted_stream_does_not_stop_prompts_that_are_read");
     for (int i = 0; i < N; i++) {
         fds[i] = client_connect(&server);
         client_request(fds[i], "POST", CHAT, "{" HI ",\"stream\":true,\"ignore_eos\":true,\"n\":4}", "");

@@ -29,7 +29,6 @@ enum { N_CLIENTS = 8, N_KINDS = 12 };
 static struct test_server server;
 static atomic_int n_left, n_right, n_wrong, n_cut;
 static char *oracles[N_KINDS];
-static struct arena kept;
 
 struct kind {
     const char *path, *body, *member; /* of the answer that is compared */
@@ -249,42 +248,9 @@ static void run_round(int n, uint64_t seed) {
     for (int i = 0; i < N_CLIENTS; i++) pthread_join(threads[i], NULL);
 }
 
-static int n_busy(void) {
-    struct response r;
-    struct arena arena = {0};
-    int n = -1;
-    http_ask(&server, "GET", "/slots", NULL, &r);
-    const struct json *slots = response_json(&r, &arena);
-    for (uint32_t i = 0; json_is_array(slots) && i < slots->count; i++) {
-        if (n < 0) n = 0;
-        n += json_bool(json_get(&slots->items[i], "is_processing"), false);
-    }
-    response_free(&r);
-    arena_free(&arena);
-    return n;
-}
-
-/* A number of GET /metrics; -1 when it is not there. */
-static double metric(const char *name) {
-    struct response r;
-    double value = -1;
-    http_ask(&server, "GET", "/metrics", NULL, &r);
-    char *line = arena_printf(&kept, "\n%s ", name), *at = r.body.data && line ? strstr(r.body.data, line) : NULL;
-    if (at) value = strtod(at + strlen(line), NULL);
-    response_free(&r);
-    return value;
-}
-
-static int status_of_health(void) {
-    struct response r;
-    http_ask(&server, "GET", "/health", NULL, &r);
-    int status = r.status;
-    response_free(&r);
-    return status;
-}
-
 static bool is_working(void) {
-    return metric("llamacpp:requests_processing") != 0 || metric("llamacpp:requests_deferred") != 0;
+    return server_metric(&server, "llamacpp:requests_processing") != 0 ||
+           server_metric(&server, "llamacpp:requests_deferred") != 0;
 }
 
 int main(void) {
@@ -304,15 +270,14 @@ int main(void) {
     run_round(n - n / 2, 2);
     long end = memory_kib();
     uint64_t start = clock_now_ns();
-    while ((n_busy() > 0 || is_working()) && clock_seconds_since(start) < 20) poll(NULL, 0, 10);
-    tap_ok(n_busy() == 0, "no slot is busy");
+    while ((server_n_busy(&server) > 0 || is_working()) && clock_seconds_since(start) < 20) poll(NULL, 0, 10);
+    tap_ok(server_n_busy(&server) == 0, "no slot is busy");
     tap_ok(!is_working(), "nothing runs or waits, say the metrics");
-    tap_ok(status_of_health() == 200, "the server is healthy");
+    tap_ok(server_is_healthy(&server), "the server is healthy");
     tap_ok(n_wrong == 0 && n_right > n / 3, "%d answers are those of each alone, %d are not; %d requests were cut off",
            n_right, n_wrong, n_cut);
     tap_ok(end < half + half / 5 + 4096, "memory: %ld KiB at half time, %ld KiB at the end", half, end);
     tap_ok(server_stop(&server, 10000) == 0, "the server ends well");
     for (int i = 0; i < N_KINDS; i++) free(oracles[i]);
-    arena_free(&kept);
     return tap_done();
 }

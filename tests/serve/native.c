@@ -13,12 +13,7 @@ static struct test_server server;
 static struct arena arena;
 
 static const struct json *ask(const char *method, const char *path, const char *body, int *status) {
-    struct response r;
-    http_ask(&server, method, path, body, &r);
-    const struct json *json = response_json(&r, &arena);
-    *status = r.status;
-    response_free(&r);
-    return json;
+    return http_ask_json(&server, method, path, body, status, &arena);
 }
 
 static void test_completion(void) {

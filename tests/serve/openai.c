@@ -16,14 +16,7 @@ static struct arena arena;
 #define MESSAGES "\"messages\":[{\"role\":\"user\",\"content\":\"Tell me about the sea.\"}]"
 
 static const struct json *ask(const char *path, const char *body, int *status) {
-    struct response r;
-    const struct json *json = NULL;
-    http_ask(&server, "POST", path, body, &r);
-    *status = r.status;
-    json = response_json(&r, &arena);
-    if (!json) tap_note("%d: %.300s", r.status, r.body.data);
-    response_free(&r);
-    return json;
+    return http_ask_json(&server, "POST", path, body, status, &arena);
 }
 
 /* What the command says, without its last line break. */

@@ -21,12 +21,7 @@ static char folder[200];
 #define BUNDLED SOURCE_DIR "/models/novels-24m-4bit"
 
 static const struct json *ask(const char *method, const char *path, const char *body, int *status) {
-    struct response r;
-    http_ask(&server, method, path, body, &r);
-    const struct json *json = response_json(&r, &arena);
-    *status = r.status;
-    response_free(&r);
-    return json;
+    return http_ask_json(&server, method, path, body, status, &arena);
 }
 
 /* The status that a request with these header lines gets; *header the value of a header of the answer. */

@@ -27,12 +27,8 @@ static struct arena arena;
 #define FORCE(text) "\"temperature\":0,\"guided_choice\":[\"" text "\"]"
 
 static const struct json *ask(const char *path, const char *body, int *status) {
-    struct response r;
-    http_ask(&server, "POST", path, body, &r);
-    const struct json *json = response_json(&r, &arena);
-    if (r.status != 200) tap_note("%d %.200s", r.status, r.body.data ? r.body.data : "");
-    *status = r.status;
-    response_free(&r);
+    const struct json *json = http_ask_json(&server, "POST", path, body, status, &arena);
+    if (*status != 200) tap_note("%d %s", *status, json_text(json, "error.message", &arena));
     return json;
 }
 

@@ -22,38 +22,16 @@ static struct arena arena;
 
 static void wait_ms(int ms) { poll(NULL, 0, ms); }
 
-/* Requests that are being answered, as GET /slots tells. */
-static int n_busy(void) {
-    struct response r;
-    int n = -1;
-    http_ask(&server, "GET", "/slots", NULL, &r);
-    const struct json *slots = response_json(&r, &arena);
-    if (json_is_array(slots)) {
-        n = 0;
-        for (uint32_t i = 0; i < slots->count; i++) n += json_bool(json_get(&slots->items[i], "is_processing"), false);
-    }
-    response_free(&r);
-    return n;
-}
-
 static bool becomes_idle(int timeout_ms) {
     uint64_t start = clock_now_ns();
     while (clock_seconds_since(start) * 1e3 < timeout_ms) {
-        if (n_busy() == 0) return true;
+        if (server_n_busy(&server) == 0) return true;
         wait_ms(2);
     }
     return false;
 }
 
 static char *long_body(const char *more) { return arena_printf(&arena, LONG, more); }
-
-static bool healthy(void) {
-    struct response r;
-    http_ask(&server, "GET", "/health", NULL, &r);
-    bool ok = r.status == 200;
-    response_free(&r);
-    return ok;
-}
 
 /* ---- clients that vanish ---- */
 
@@ -62,7 +40,7 @@ static void vanish(const char *name, const char *more, int after_ms, bool reset)
     struct linger hard = {.l_onoff = 1};
     client_request(fd, "POST", TEXT, long_body(more), "");
     if (after_ms) wait_ms(after_ms);
-    int before = after_ms ? n_busy() : 1;
+    int before = after_ms ? server_n_busy(&server) : 1;
     if (reset) setsockopt(fd, SOL_SOCKET, SO_LINGER, &hard, sizeof hard);
     close(fd);
     uint64_t start = clock_now_ns();
@@ -87,7 +65,7 @@ static void test_vanishing(void) {
 static bool becomes_busy(int n, int timeout_ms) {
     uint64_t start = clock_now_ns();
     while (clock_seconds_since(start) * 1e3 < timeout_ms)
-        if (n_busy() == n) return true;
+        if (server_n_busy(&server) == n) return true;
     return false;
 }
 
@@ -260,7 +238,7 @@ static void test_slow_reader(void) {
                        "sea\",\"ignore_eos\":true,\"temperature\":0,\"max_tokens\":300,\"stream\":true,\"logprobs\":5}";
     client_request(fd, "POST", TEXT, body, "");
     wait_ms(1000);
-    tap_ok(healthy(), "the server is not held up by a client that does not read");
+    tap_ok(server_is_healthy(&server), "the server is not held up by a client that does not read");
     client_receive(fd, &r, NULL, 60000);
     http_ask(&server, "POST", TEXT, body, &fast);
     sse_join(&r, "choices.0.text", &text);
@@ -340,7 +318,7 @@ static void test_full_queue(void) {
     http_ask(&server, "GET", "/slots?fail_on_no_slot=1", NULL, &r);
     tap_ok(r.status == 503, "and no slot is free");
     response_free(&r);
-    tap_ok(healthy(), "but the server is healthy");
+    tap_ok(server_is_healthy(&server), "but the server is healthy");
     for (int i = 0; i < 3; i++) close(fds[i]);
     becomes_idle(2000);
     http_ask(&server, "POST", TEXT, "{\"prompt\":\"A\",\"max_tokens\":2}", &r);

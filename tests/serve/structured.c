@@ -27,12 +27,7 @@ static struct arena arena;
     "\"name\":\"clock\",\"parameters\":{\"type\":\"object\",\"properties\":{},\"additionalProperties\":false}}}]"
 
 static const struct json *ask(const char *path, const char *body, int *status) {
-    struct response r;
-    http_ask(&server, "POST", path, body, &r);
-    const struct json *json = response_json(&r, &arena);
-    *status = r.status;
-    response_free(&r);
-    return json;
+    return http_ask_json(&server, "POST", path, body, status, &arena);
 }
 
 static const struct json *parse(const char *text) {

@@ -266,6 +266,47 @@ const struct json *response_json(const struct response *r, struct arena *arena) 
     return json_parse(arena, copy, r->body.length, 0, 64, &err);
 }
 
+const struct json *http_ask_json(const struct test_server *server, const char *method, const char *path,
+                                 const char *body, int *status, struct arena *arena) {
+    struct response r;
+    http_ask(server, method, path, body, &r);
+    const struct json *json = response_json(&r, arena);
+    if (!json) tap_note("%s: status %d: %.200s", path, r.status, r.body.data ? r.body.data : "");
+    *status = r.status;
+    response_free(&r);
+    return json;
+}
+
+bool server_is_healthy(const struct test_server *server) {
+    struct response r;
+    http_ask(server, "GET", "/health", NULL, &r);
+    response_free(&r);
+    return r.status == 200;
+}
+
+double server_metric(const struct test_server *server, const char *name) {
+    struct response r;
+    char line[128];
+    double value = -1;
+    http_ask(server, "GET", "/metrics", NULL, &r);
+    snprintf(line, sizeof line, "\n%s ", name);
+    const char *at = r.body.data ? strstr(r.body.data, line) : NULL;
+    if (at) value = strtod(at + strlen(line), NULL);
+    response_free(&r);
+    return value;
+}
+
+int server_n_busy(const struct test_server *server) {
+    struct arena arena = {0};
+    int status, n = 0;
+    const struct json *slots = http_ask_json(server, "GET", "/slots", NULL, &status, &arena);
+    if (!json_is_array(slots)) n = -1;
+    for (uint32_t i = 0; n >= 0 && i < slots->count; i++)
+        n += json_bool(json_get(&slots->items[i], "is_processing"), false);
+    arena_free(&arena);
+    return n;
+}
+
 const struct json *json_path(const struct json *value, const char *path) {
     while (value && *path) {
         char key[64];

@@ -55,6 +55,15 @@ const struct json *response_json(const struct response *response, struct arena *
 const struct json *json_path(const struct json *value, const char *path);
 /* A string there, in the arena; "" when it is no string. */
 const char *json_text(const struct json *value, const char *path, struct arena *arena);
+/* http_ask and response_json; an answer that is no JSON is noted. */
+const struct json *http_ask_json(const struct test_server *server, const char *method, const char *path,
+                                 const char *body, int *status, struct arena *arena);
+
+bool server_is_healthy(const struct test_server *server);
+/* A number of GET /metrics; -1 when it is not there. */
+double server_metric(const struct test_server *server, const char *name);
+/* Requests that are being answered, as GET /slots tells; -1 when it does not. */
+int server_n_busy(const struct test_server *server);
 
 /* Calls visit with each `data:` of an event stream that is JSON; returns the number of events. */
 size_t sse_visit(const struct response *response, struct arena *arena,
