@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The CPU interpreter's own structures. A step runs as one job of the thread pool: every thread walks the op list, takes
- * tasks of each op from the pool's counter and meets the others at a barrier before the next op. */
+ * tasks of each op from the pool and meets the others at a barrier before the next op. */
 #ifndef MLXCEL_BACKEND_CPU_CPU_H
 #define MLXCEL_BACKEND_CPU_CPU_H
 
