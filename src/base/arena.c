@@ -17,13 +17,12 @@ struct arena_block {
 };
 
 void *arena_alloc(struct arena *arena, size_t size) {
-    if (size > SIZE_MAX - 64) return NULL;
+    if (size > PTRDIFF_MAX - FIRST_BLOCK) return NULL; /* no object is larger */
     size = round_up(size ? size : 1, 16);
     if (!arena->blocks || arena->blocks->size - arena->used < size) {
         size_t wanted = arena->blocks ? arena->blocks->size * 2 : FIRST_BLOCK;
         if (wanted > LARGEST_BLOCK) wanted = LARGEST_BLOCK;
         if (wanted < size) wanted = size;
-        if (wanted > SIZE_MAX - sizeof(struct arena_block)) return NULL;
         struct arena_block *block = malloc(sizeof *block + wanted);
         if (!block) return NULL;
         block->next = arena->blocks;
