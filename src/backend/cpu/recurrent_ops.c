@@ -30,6 +30,20 @@ static bool next_segment(const struct compiled *c, const struct unit *u, uint32_
     return true;
 }
 
+/* Runs `step` for the unit's rows in order on n floats of the state, and copies these at snapshots. number: what the step is
+ * told, mostly a head. */
+static void
+advance(const struct compiled *c, const struct op *op, const struct unit *u, uint32_t number, uint32_t offset, size_t n,
+        void (*step)(const struct compiled *, const struct op *, uint32_t row, uint32_t number, float *state)) {
+    float *state = state_at(c, c->step->spans[u->span].state_out, offset);
+    uint32_t at = u->first_row, snapshot = 0;
+    struct segment s;
+    while (next_segment(c, u, &at, &snapshot, &s)) {
+        for (uint32_t r = s.first_row; r < s.first_row + s.n_rows; r++) step(c, op, r, number, state);
+        if (s.snapshot >= 0) memcpy(state_at(c, (uint32_t)s.snapshot, offset), state, n * sizeof *state);
+    }
+}
+
 static void conv_range(const struct compiled *c, const struct op *op, const struct segment *s, uint32_t slot,
                        uint32_t first, uint32_t end) {
     const struct conv_params *p = &op->head.conv;
@@ -161,60 +175,58 @@ static void compress(const struct compiled *c, const struct op *op, const struct
 }
 
 /* Tokens are f32s of the state: exact up to 2^24. A row without a token counts as token 0. */
+static void ngram_row(const struct compiled *c, const struct op *op, uint32_t row, uint32_t number, float *state) {
+    const struct ngram_params *p = &op->head.ngram;
+    uint32_t n_before = p->n - 1, token = c->step->rows[row].token < 0 ? 0 : (uint32_t)c->step->rows[row].token;
+    float *out = value_row(c, op->out, row);
+    (void)number;
+    for (uint32_t table = 0; table < n_before * p->n_tables; table++) {
+        uint64_t size = p->first_size + 2 * (uint64_t)table, power = 1, sum = token;
+        for (uint32_t back = 1; back <= table / p->n_tables + 1; back++) {
+            power = power * p->vocab_size % size;
+            sum += (uint64_t)state[n_before - back] * power;
+        }
+        uint32_t hash = (uint32_t)(sum % size);
+        memcpy(out + table, &hash, sizeof hash);
+    }
+    memmove(state, state + 1, (n_before - 1) * sizeof *state);
+    state[n_before - 1] = (float)token;
+}
+
 static void ngram(const struct compiled *c, const struct op *op, const struct unit *u) {
     const struct ngram_params *p = &op->head.ngram;
-    float *state = state_at(c, c->step->spans[u->span].state_out, p->state);
-    uint32_t at = u->first_row, snapshot = 0, n_before = p->n - 1;
-    struct segment s;
-    while (next_segment(c, u, &at, &snapshot, &s)) {
-        for (uint32_t r = s.first_row; r < s.first_row + s.n_rows; r++) {
-            uint32_t token = c->step->rows[r].token < 0 ? 0 : (uint32_t)c->step->rows[r].token;
-            float *out = value_row(c, op->out, r);
-            for (uint32_t table = 0; table < n_before * p->n_tables; table++) {
-                uint64_t size = p->first_size + 2 * (uint64_t)table, power = 1, sum = token;
-                for (uint32_t back = 1; back <= table / p->n_tables + 1; back++) {
-                    power = power * p->vocab_size % size;
-                    sum += (uint64_t)state[n_before - back] * power;
-                }
-                uint32_t number = (uint32_t)(sum % size);
-                memcpy(out + table, &number, sizeof number);
-            }
-            memmove(state, state + 1, (n_before - 1) * sizeof *state);
-            state[n_before - 1] = (float)token;
-        }
-        if (s.snapshot >= 0) memcpy(state_at(c, (uint32_t)s.snapshot, p->state), state, n_before * sizeof *state);
-    }
+    advance(c, op, u, 0, p->state, p->n - 1, ngram_row);
+}
+
+static void mamba2_row(const struct compiled *c, const struct op *op, uint32_t row, uint32_t head, float *state) {
+    const struct mamba2_params *p = &op->head.mamba2;
+    uint32_t group = head / p->heads_per_group;
+    c->kernels->mamba2(&(struct mamba2_job){.head_dim = p->head_dim,
+                                            .state_dim = p->state_dim,
+                                            .x = value_row(c, op->in[0], row) + (size_t)head * p->head_dim,
+                                            .b = value_row(c, op->in[1], row) + (size_t)group * p->state_dim,
+                                            .c = value_row(c, op->in[2], row) + (size_t)group * p->state_dim,
+                                            .dt = mamba2_time_step(c, op, row, head),
+                                            .a = p->a->vector[head],
+                                            .d = p->d ? p->d->vector[head] : 0.0f,
+                                            .state = state,
+                                            .y = value_row(c, op->out, row) + (size_t)head * p->head_dim});
 }
 
 static void mamba2(const struct compiled *c, const struct op *op, const struct unit *u) {
     const struct mamba2_params *p = &op->head.mamba2;
-    uint32_t head = u->unit, group = head / p->heads_per_group, at = u->first_row, snapshot = 0;
-    size_t state_floats = (size_t)p->head_dim * p->state_dim;
-    uint32_t offset = p->state + (uint32_t)(head * state_floats);
-    float *state = state_at(c, c->step->spans[u->span].state_out, offset);
-    struct segment s;
-    while (next_segment(c, u, &at, &snapshot, &s)) {
-        for (uint32_t r = s.first_row; r < s.first_row + s.n_rows; r++) {
-            float dt = mamba2_time_step(c, op, r, head);
-            c->kernels->mamba2(&(struct mamba2_job){.head_dim = p->head_dim,
-                                                    .state_dim = p->state_dim,
-                                                    .x = value_row(c, op->in[0], r) + (size_t)head * p->head_dim,
-                                                    .b = value_row(c, op->in[1], r) + (size_t)group * p->state_dim,
-                                                    .c = value_row(c, op->in[2], r) + (size_t)group * p->state_dim,
-                                                    .dt = dt,
-                                                    .a = p->a->vector[head],
-                                                    .d = p->d ? p->d->vector[head] : 0.0f,
-                                                    .state = state,
-                                                    .y = value_row(c, op->out, r) + (size_t)head * p->head_dim});
-        }
-        if (s.snapshot >= 0) memcpy(state_at(c, (uint32_t)s.snapshot, offset), state, state_floats * sizeof *state);
-    }
+    size_t n = (size_t)p->head_dim * p->state_dim;
+    advance(c, op, u, u->unit, p->state + (uint32_t)(u->unit * n), n, mamba2_row);
 }
 
-/* The selective scan and the gated linear recurrence: channels [first, first + n) of a row. */
-static void scan_row(const struct compiled *c, const struct op *op, uint32_t r, uint32_t first, uint32_t n,
-                     float *state) {
+static uint32_t scan_width(const struct scan_params *p, uint32_t first) {
+    return p->n_channels - first < p->unit_channels ? p->n_channels - first : p->unit_channels;
+}
+
+/* The selective scan and the gated linear recurrence: a unit's channels of a row. */
+static void scan_row(const struct compiled *c, const struct op *op, uint32_t r, uint32_t unit, float *state) {
     const struct scan_params *p = &op->head.scan;
+    uint32_t first = unit * p->unit_channels, n = scan_width(p, first);
     const float *x = value_row(c, op->in[0], r) + first;
     float *y = value_row(c, op->out, r) + first;
     if (op->kind == OP_LRU) {
@@ -240,39 +252,29 @@ static void scan_row(const struct compiled *c, const struct op *op, uint32_t r, 
 
 static void scan(const struct compiled *c, const struct op *op, const struct unit *u) {
     const struct scan_params *p = &op->head.scan;
-    uint32_t first = u->unit * p->unit_channels, at = u->first_row, snapshot = 0;
-    uint32_t n = p->n_channels - first < p->unit_channels ? p->n_channels - first : p->unit_channels;
-    size_t state_floats = (size_t)n * p->state_dim;
-    uint32_t offset = p->state + first * p->state_dim;
-    float *state = state_at(c, c->step->spans[u->span].state_out, offset);
-    struct segment s;
-    while (next_segment(c, u, &at, &snapshot, &s)) {
-        for (uint32_t r = s.first_row; r < s.first_row + s.n_rows; r++) scan_row(c, op, r, first, n, state);
-        if (s.snapshot >= 0) memcpy(state_at(c, (uint32_t)s.snapshot, offset), state, state_floats * sizeof *state);
-    }
+    uint32_t first = u->unit * p->unit_channels;
+    advance(c, op, u, u->unit, p->state + first * p->state_dim, (size_t)scan_width(p, first) * p->state_dim, scan_row);
+}
+
+static void dplr_row(const struct compiled *c, const struct op *op, uint32_t row, uint32_t head, float *state) {
+    const struct dplr_params *p = &op->head.dplr;
+    size_t keys = (size_t)head * p->key_dim, values = (size_t)head * p->value_dim;
+    c->kernels->dplr(&(struct dplr_job){.key_dim = p->key_dim,
+                                        .value_dim = p->value_dim,
+                                        .q = value_row(c, op->in[0], row) + keys,
+                                        .decay = value_row(c, op->in[1], row) + keys,
+                                        .a = value_row(c, op->in[2], row) + keys,
+                                        .b = value_row(c, op->in[3], row) + keys,
+                                        .k = value_row(c, op->in[4], row) + keys,
+                                        .v = value_row(c, op->in[5], row) + values,
+                                        .state = state,
+                                        .y = value_row(c, op->out, row) + values});
 }
 
 static void dplr(const struct compiled *c, const struct op *op, const struct unit *u) {
     const struct dplr_params *p = &op->head.dplr;
-    size_t state_floats = (size_t)p->value_dim * p->key_dim, keys = (size_t)u->unit * p->key_dim;
-    size_t values = (size_t)u->unit * p->value_dim;
-    uint32_t offset = p->state + (uint32_t)(u->unit * state_floats), at = u->first_row, snapshot = 0;
-    float *state = state_at(c, c->step->spans[u->span].state_out, offset);
-    struct segment s;
-    while (next_segment(c, u, &at, &snapshot, &s)) {
-        for (uint32_t r = s.first_row; r < s.first_row + s.n_rows; r++)
-            c->kernels->dplr(&(struct dplr_job){.key_dim = p->key_dim,
-                                                .value_dim = p->value_dim,
-                                                .q = value_row(c, op->in[0], r) + keys,
-                                                .decay = value_row(c, op->in[1], r) + keys,
-                                                .a = value_row(c, op->in[2], r) + keys,
-                                                .b = value_row(c, op->in[3], r) + keys,
-                                                .k = value_row(c, op->in[4], r) + keys,
-                                                .v = value_row(c, op->in[5], r) + values,
-                                                .state = state,
-                                                .y = value_row(c, op->out, r) + values});
-        if (s.snapshot >= 0) memcpy(state_at(c, (uint32_t)s.snapshot, offset), state, state_floats * sizeof *state);
-    }
+    size_t n = (size_t)p->value_dim * p->key_dim;
+    advance(c, op, u, u->unit, p->state + (uint32_t)(u->unit * n), n, dplr_row);
 }
 
 /* decay = exp(a * softplus(raw + dt_bias)), beta = sigmoid(raw). */
@@ -287,30 +289,26 @@ static void delta_gates(const struct compiled *c, const struct op *op, uint32_t 
     *beta = *beta * p->beta_factor;
 }
 
+static void delta_row(const struct compiled *c, const struct op *op, uint32_t row, uint32_t head, float *state) {
+    const struct delta_params *p = &op->head.delta;
+    uint32_t key_head = head / (p->n_value_heads / p->n_key_heads);
+    struct delta_job job = {.key_dim = p->key_dim,
+                            .value_dim = p->value_dim,
+                            .q = value_row(c, op->in[0], row) + (size_t)key_head * p->key_dim,
+                            .k = value_row(c, op->in[1], row) + (size_t)key_head * p->key_dim,
+                            .v = value_row(c, op->in[2], row) + (size_t)head * p->value_dim,
+                            .state = state,
+                            .y = value_row(c, op->out, row) + (size_t)head * p->value_dim};
+    delta_gates(c, op, row, head, &job.decay, &job.beta);
+    c->kernels->delta(&job);
+}
+
 static void delta(const struct compiled *c, const struct op *op, const struct unit *u) {
     const struct delta_params *p = &op->head.delta;
     uint32_t per_key = p->n_value_heads / p->n_key_heads;
-    size_t state_floats = (size_t)p->value_dim * p->key_dim;
-    for (uint32_t i = 0; i < per_key; i++) {
-        uint32_t head = u->unit * per_key + i, at = u->first_row, snapshot = 0;
-        uint32_t offset = p->state + (uint32_t)(head * state_floats);
-        float *state = state_at(c, c->step->spans[u->span].state_out, offset);
-        struct segment s;
-        while (next_segment(c, u, &at, &snapshot, &s)) {
-            for (uint32_t r = s.first_row; r < s.first_row + s.n_rows; r++) {
-                struct delta_job job = {.key_dim = p->key_dim,
-                                        .value_dim = p->value_dim,
-                                        .q = value_row(c, op->in[0], r) + (size_t)u->unit * p->key_dim,
-                                        .k = value_row(c, op->in[1], r) + (size_t)u->unit * p->key_dim,
-                                        .v = value_row(c, op->in[2], r) + (size_t)head * p->value_dim,
-                                        .state = state,
-                                        .y = value_row(c, op->out, r) + (size_t)head * p->value_dim};
-                delta_gates(c, op, r, head, &job.decay, &job.beta);
-                c->kernels->delta(&job);
-            }
-            if (s.snapshot >= 0) memcpy(state_at(c, (uint32_t)s.snapshot, offset), state, state_floats * sizeof *state);
-        }
-    }
+    size_t n = (size_t)p->value_dim * p->key_dim;
+    for (uint32_t head = u->unit * per_key; head < (u->unit + 1) * per_key; head++)
+        advance(c, op, u, head, p->state + (uint32_t)(head * n), n, delta_row);
 }
 
 void cpu_recurrent_unit(const struct compiled *c, const struct op *op, const struct unit *u) {
