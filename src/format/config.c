@@ -227,6 +227,10 @@ uint32_t config_size_or(struct config *c, const char *key, uint32_t fallback) {
     return (uint32_t)config_integer_or(c, key, fallback, 1, INT32_MAX);
 }
 
+uint32_t config_count_or(struct config *c, const char *key, uint32_t fallback) {
+    return (uint32_t)config_integer_or(c, key, fallback, 0, INT32_MAX);
+}
+
 uint32_t config_size(struct config *c, const char *key) {
     if (!config_has(c, key)) config_fail(c, ERROR_FORMAT, "has no '%s'", key);
     return config_size_or(c, key, 1);

@@ -35,6 +35,8 @@ bool config_has(struct config *config, const char *key);
 /* A count or size within [1, 2^31): required, or with a fallback for an absent key. */
 uint32_t config_size(struct config *config, const char *key);
 uint32_t config_size_or(struct config *config, const char *key, uint32_t fallback);
+/* A count within [0, 2^31). */
+uint32_t config_count_or(struct config *config, const char *key, uint32_t fallback);
 /* Any integer in [minimum, maximum]. */
 int64_t config_integer_or(struct config *config, const char *key, int64_t fallback, int64_t minimum, int64_t maximum);
 /* A finite number; infinities as config_real_inf allows. Both read {"__float__": "Infinity"} too. */

@@ -118,7 +118,7 @@ void build_llada2(struct builder *b) {
     b->graph->diffusion = (struct block_diffusion){
         .kind = DIFFUSION_MASK,
         .block_length = config_size_or(c, "block_length", 32),
-        .mask_id = (uint32_t)config_integer_or(c, "mask_token_id", 156895, 0, INT32_MAX),
+        .mask_id = config_count_or(c, "mask_token_id", 156895),
     };
     if (b->graph->diffusion.mask_id >= s.d.vocab_size)
         builder_fail(b, ERROR_FORMAT, "%s: mask_token_id %u is outside the vocabulary of %u", c->path,

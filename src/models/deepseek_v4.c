@@ -48,7 +48,7 @@ static struct compressed_spec layer_attention(struct builder *b, const struct v4
 static struct value experts(struct builder *b, struct value x, const struct v4 *v, uint32_t layer) {
     struct config *c = b->config;
     const struct json *types = config_get(c, "mlp_layer_types");
-    bool by_token = layer < (uint32_t)config_integer_or(c, "num_hash_layers", 3, 0, INT32_MAX);
+    bool by_token = layer < config_count_or(c, "num_hash_layers", 3);
     if (json_is_array(types)) by_token = json_string_is(json_at(types, layer), "hash_moe");
     struct moe_spec moe = {.router_module = "ffn.gate",
                            .activation = v->d.activation,

@@ -33,7 +33,7 @@ static bool slides(struct builder *b, uint32_t layer, uint32_t window) {
 }
 
 static void adapt_exaone4(struct builder *b, struct stack *s, uint32_t layer) {
-    uint32_t window = (uint32_t)config_integer_or(b->config, "sliding_window", 0, 0, INT32_MAX);
+    uint32_t window = config_count_or(b->config, "sliding_window", 0);
     bool is_local = slides(b, layer, window);
     s->attention.has_rope = is_local || !window;
     decoder_set_window(&s->attention, is_local ? window : 0);

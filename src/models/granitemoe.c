@@ -16,7 +16,7 @@ static struct value feed_forward(struct builder *b, struct value x, struct stack
     moe_usual_sources(&moe, b, "block_sparse_moe");
     struct value out = block_moe(b, x, &moe);
     struct mlp_spec shared = {.activation = s->d.activation};
-    shared.intermediate_size = (uint32_t)config_integer_or(b->config, "shared_intermediate_size", 0, 0, INT32_MAX);
+    shared.intermediate_size = config_count_or(b->config, "shared_intermediate_size", 0);
     return shared.intermediate_size ? b_add(b, out, block_shared_expert(b, x, &shared, "shared_mlp", NULL)) : out;
 }
 

@@ -29,7 +29,7 @@ struct mla_spec mla_from_config(struct builder *b, const struct decoder *d, doub
                          .nope_dim = config_size_or(c, "qk_nope_head_dim", 128),
                          .rope_dim = config_size_or(c, "qk_rope_head_dim", 64),
                          .value_dim = config_size_or(c, "v_head_dim", default_value_dim),
-                         .q_rank = (uint32_t)config_integer_or(c, "q_lora_rank", 0, 0, INT32_MAX),
+                         .q_rank = config_count_or(c, "q_lora_rank", 0),
                          .kv_rank = config_size_or(c, "kv_lora_rank", 512),
                          .latent_norm_eps = 1e-6f, /* in whatever norm the layers have */
                          .has_bias = config_bool_or(c, "attention_bias", false),

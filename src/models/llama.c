@@ -5,7 +5,7 @@
 
 /* layer_types say which layers slide; where there are none, `otherwise`. */
 static void slide(struct builder *b, struct stack *s, uint32_t layer, bool otherwise) {
-    uint32_t window = (uint32_t)config_integer_or(b->config, "sliding_window", 0, 0, INT32_MAX);
+    uint32_t window = config_count_or(b->config, "sliding_window", 0);
     decoder_set_window(&s->attention, stack_is_sliding(b, layer, otherwise) ? window : 0);
 }
 

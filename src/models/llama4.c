@@ -18,7 +18,7 @@ static void adjust(struct builder *b, struct stack *s, uint32_t layer) {
     struct config *c = b->config;
     struct attention_spec *a = &s->attention;
     const char *type = decoder_layer_type(b, layer);
-    uint32_t chunk = (uint32_t)config_integer_or(c, "attention_chunk_size", 0, 0, INT32_MAX);
+    uint32_t chunk = config_count_or(c, "attention_chunk_size", 0);
     a->has_rope = has_rope(b, layer);
     bool is_chunked = chunk && (type ? !strcmp(type, "chunked_attention") : a->has_rope);
     a->policy = is_chunked ? CACHE_CHUNK : CACHE_FULL;

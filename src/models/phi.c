@@ -32,6 +32,6 @@ void build_phi3(struct builder *b) {
     struct stack s = stack_from_config(b, 10000);
     s.attention.qkv_proj = "qkv_proj";
     s.mlp.gate_up_proj = "gate_up_proj";
-    decoder_set_window(&s.attention, (uint32_t)config_integer_or(b->config, "sliding_window", 0, 0, INT32_MAX));
+    decoder_set_window(&s.attention, config_count_or(b->config, "sliding_window", 0));
     stack_build(b, &s);
 }

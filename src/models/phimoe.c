@@ -7,7 +7,7 @@
 
 static void phimoe_adjust(struct builder *b, struct stack *s, uint32_t layer) {
     (void)layer;
-    decoder_set_window(&s->attention, (uint32_t)config_integer_or(b->config, "sliding_window", 0, 0, INT32_MAX));
+    decoder_set_window(&s->attention, config_count_or(b->config, "sliding_window", 0));
 }
 
 static struct value phimoe_experts(struct builder *b, struct value x, struct stack *s, uint32_t layer) {
@@ -115,7 +115,7 @@ void build_dbrx(struct builder *b) {
 
 static void cohere_adjust(struct builder *b, struct stack *s, uint32_t layer) {
     struct config *c = b->config;
-    uint32_t n_dense = (uint32_t)config_integer_or(c, "first_k_dense_replace", 0, 0, INT32_MAX);
+    uint32_t n_dense = config_count_or(c, "first_k_dense_replace", 0);
     uint32_t dense_pattern = config_size_or(c, "prefix_dense_sliding_window_pattern", 1);
     uint32_t pattern = config_size_or(c, "sliding_window_pattern", 4);
     bool slides = layer < n_dense ? (layer + 1) % dense_pattern != 0 : (layer - n_dense + 1) % pattern != 0;

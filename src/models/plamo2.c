@@ -24,7 +24,7 @@ static struct attention_spec attention_from_config(struct builder *b, const stru
     s.q_norm = "q_weight";
     s.k_norm = "k_weight";
     s.qkv_proj = "qkv_proj";
-    decoder_set_window(&s, (uint32_t)config_integer_or(b->config, "attention_window_size", 2048, 0, INT32_MAX));
+    decoder_set_window(&s, config_count_or(b->config, "attention_window_size", 2048));
     return s;
 }
 

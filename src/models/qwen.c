@@ -5,7 +5,7 @@
 
 /* Windows only with use_sliding_window: on the layers that layer_types name, or from max_window_layers on. */
 static void adjust(struct builder *b, struct stack *s, uint32_t layer) {
-    uint32_t window = (uint32_t)config_integer_or(b->config, "sliding_window", 0, 0, INT32_MAX);
+    uint32_t window = config_count_or(b->config, "sliding_window", 0);
     int64_t first = config_integer_or(b->config, "max_window_layers", 28, 0, UINT32_MAX);
     bool slides = stack_is_sliding(b, layer, layer >= first);
     if (!config_bool_or(b->config, "use_sliding_window", false)) window = 0;

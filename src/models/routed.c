@@ -12,8 +12,8 @@ void build_deepseek(struct builder *b) {
 }
 
 static void slide_late_layers(struct builder *b, struct stack *s, uint32_t layer) {
-    uint32_t window = (uint32_t)config_integer_or(b->config, "sliding_window", 0, 0, INT32_MAX);
-    uint32_t first = (uint32_t)config_integer_or(b->config, "max_window_layers", 62, 0, INT32_MAX);
+    uint32_t window = config_count_or(b->config, "sliding_window", 0);
+    uint32_t first = config_count_or(b->config, "max_window_layers", 62);
     decoder_set_window(&s->attention, stack_is_sliding(b, layer, layer >= first) ? window : 0);
 }
 
@@ -66,7 +66,7 @@ void build_minimax_m2(struct builder *b) {
 
 /* Windows have rope, full layers none. */
 static void exaone_adjust(struct builder *b, struct stack *s, uint32_t layer) {
-    uint32_t window = (uint32_t)config_integer_or(b->config, "sliding_window", 0, 0, INT32_MAX);
+    uint32_t window = config_count_or(b->config, "sliding_window", 0);
     bool slides = window && stack_is_sliding(b, layer, (layer + 1) % 4 != 0);
     config_ignore(b->config, "sliding_window_pattern");
     s->attention.has_rope = slides || !window;

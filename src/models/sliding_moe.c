@@ -6,9 +6,7 @@
 
 #include <math.h>
 
-static uint32_t window_of(struct builder *b) {
-    return (uint32_t)config_integer_or(b->config, "sliding_window", 0, 0, INT32_MAX);
-}
+static uint32_t window_of(struct builder *b) { return config_count_or(b->config, "sliding_window", 0); }
 
 /* ---- Trinity: rope on windows only, a gate on each column, norms around both branches ---- */
 
@@ -20,7 +18,7 @@ static void afmoe_adjust(struct builder *b, struct stack *s, uint32_t layer) {
 
 static struct value afmoe_feed_forward(struct builder *b, struct value x, struct stack *s, uint32_t layer) {
     struct config *c = b->config;
-    if (layer < (uint32_t)config_integer_or(c, "num_dense_layers", 1, 0, INT32_MAX)) return stack_mlp(b, x, s, layer);
+    if (layer < config_count_or(c, "num_dense_layers", 1)) return stack_mlp(b, x, s, layer);
     bool by_sigmoid = !strcmp(config_string_or(c, "score_func", "sigmoid"), "sigmoid");
     struct moe_spec moe = routed_experts(b, &s->d, by_sigmoid ? ROUTER_SIGMOID : ROUTER_SOFTMAX_ALL);
     moe.has_correction = true;

@@ -28,7 +28,7 @@ void build_starcoder2(struct builder *b) {
     s.mlp.up_proj = "c_fc";
     s.mlp.down_proj = "c_proj";
     s.tied_by_default = true;
-    decoder_set_window(&s.attention, (uint32_t)config_integer_or(b->config, "sliding_window", 0, 0, INT32_MAX));
+    decoder_set_window(&s.attention, config_count_or(b->config, "sliding_window", 0));
     stack_build(b, &s);
 }
 

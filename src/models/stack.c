@@ -162,7 +162,7 @@ bool has_routed_experts(struct builder *b, uint32_t layer) {
     const struct json *steps = config_get(c, "moe_layer_freq");
     config_ignore(c, "n_routed_experts"); /* all layers may be dense */
     config_ignore(c, "num_experts");
-    uint32_t first = (uint32_t)config_integer_or(c, "first_k_dense_replace", 0, 0, INT32_MAX);
+    uint32_t first = config_count_or(c, "first_k_dense_replace", 0);
     if (json_is_array(types)) return json_string_is(json_at(types, layer), "sparse");
     if (json_is_array(flags)) return json_bool(json_at(flags, layer), false);
     if (json_is_array(steps)) return json_integer(json_at(steps, layer), 0) != 0;

@@ -96,7 +96,7 @@ void build_bitnet(struct builder *b) {
 
 /* Ministral: windows where layer_types say so. Ministral 3: queries grow with the position. */
 static void adapt_ministral(struct builder *b, struct stack *s, uint32_t layer) {
-    uint32_t window = (uint32_t)config_integer_or(b->config, "sliding_window", 0, 0, INT32_MAX);
+    uint32_t window = config_count_or(b->config, "sliding_window", 0);
     bool is_full = decoder_layer_type(b, layer) && !stack_is_sliding(b, layer, false);
     decoder_set_window(&s->attention, is_full ? 0 : window);
 }
