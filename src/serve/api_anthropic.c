@@ -16,9 +16,6 @@ static const struct field message_fields[] = {
     {"max_tokens", T_INTEGER, FIELD_USED},
     {"stop_sequences", T_ARRAY, FIELD_USED},
     {"stream", T_BOOL, FIELD_USED},
-    {"temperature", T_NUMBER, FIELD_USED},
-    {"top_p", T_NUMBER, FIELD_USED},
-    {"top_k", T_INTEGER, FIELD_USED},
     {"tools", T_ARRAY, FIELD_USED},
     {"tool_choice", T_OBJECT, FIELD_USED},
     {"thinking", T_OBJECT, FIELD_USED},
@@ -280,7 +277,7 @@ static bool take(struct generation *g, const struct json *body, struct problem *
 
 static struct generation *open_generation(struct exchange *x, struct problem *problem) {
     const struct json *body;
-    struct generation *g = request_open(x, message_fields, NULL, &message_writer, &body, problem);
+    struct generation *g = request_open(x, message_fields, sampling_field_table, &message_writer, &body, problem);
     return g && take(g, body, problem) ? g : NULL;
 }
 

@@ -17,8 +17,6 @@ static const struct field response_fields[] = {
     {"stream", T_BOOL, FIELD_USED},
     {"store", T_BOOL, FIELD_USED},
     {"max_output_tokens", T_INTEGER, FIELD_USED},
-    {"temperature", T_NUMBER, FIELD_USED},
-    {"top_p", T_NUMBER, FIELD_USED},
     {"tools", T_ARRAY, FIELD_USED},
     {"tool_choice", T_STRING | T_OBJECT, FIELD_USED},
     {"parallel_tool_calls", T_BOOL, FIELD_USED},

@@ -196,6 +196,8 @@ const struct field sampling_field_table[] = {
     {"min_pattern_size", T_INTEGER, FIELD_USED},
     {"min_count", T_INTEGER, FIELD_USED},
     {"logit_bias", T_OBJECT | T_ARRAY, FIELD_USED},
+    {"stop_token_ids", T_ARRAY, FIELD_USED},
+    {"priority", T_INTEGER, FIELD_USED},
     /* Of llama-server and vLLM, not here. */
     {"samplers", T_ANY, FIELD_REFUSED},
     {"bad_words", T_ANY, FIELD_REFUSED},

@@ -45,7 +45,8 @@ bool field_integer(const struct json *body, const char *name, int64_t minimum, i
 /* The member, or NULL where it is absent or null. */
 const struct json *field_get(const struct json *body, const char *name);
 
-/* Sampling fields of all dialects: OpenAI's, llama-server's and vLLM's names. */
+/* What request_take_sampling reads in all dialects: OpenAI's, llama-server's and vLLM's names. Who calls it checks the body
+ * by this table first. */
 extern const struct field sampling_field_table[];
 bool fields_sampling(const struct json *body, struct sampling_params *params, struct problem *problem);
 /* logit_bias: {"id": bias} or [[id, bias or false], ...]; the biases lie in the arena. */

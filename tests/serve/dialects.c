@@ -18,6 +18,34 @@ static const struct json *ask(const char *method, const char *path, const char *
     return http_ask_json(&server, method, path, body, status, &arena);
 }
 
+/* Fields of other dialects, which all of them take, are read as what they are: these strings spell the beginning of an array
+ * in memory that lies nowhere. */
+static void test_wrong_types(void) {
+    static const struct {
+        const char *path, *body;
+    } requests[] = {
+        {"/v1/messages", "{\"max_tokens\":4,\"messages\":[{\"role\":\"user\",\"content\":\"Hi\"}],\"%s\":\"%s\"}"},
+        {"/v1/responses", "{\"input\":\"Hi\",\"max_output_tokens\":4,\"%s\":\"%s\"}"},
+        {"/v1/chat/completions", "{\"messages\":[{\"role\":\"user\",\"content\":\"Hi\"}],\"%s\":\"%s\"}"},
+        {"/api/generate", "{\"model\":\"novels-24m-4bit\",\"prompt\":\"Hi\",\"options\":{\"%s\":\"%s\"}}"},
+    };
+    static const char *const fields[] = {"logit_bias", "stop_token_ids", "dry_sequence_breakers"};
+    int n_refused = 0, status;
+    for (size_t i = 0; i < 4; i++)
+        for (size_t k = 0; k < 3; k++) {
+            const char *text = "\\u0006\\u0000\\u0000\\u0000\\u0001\\u0000\\u0000\\u0000AAAAAAAA";
+            const struct json *a =
+                ask("POST", requests[i].path, arena_printf(&arena, requests[i].body, fields[k], text), &status);
+            const char *message = json_text(a, "error.message", &arena);
+            if (!*message) message = json_text(a, "error", &arena);
+            if (status == 400 && strstr(message, "not a string"))
+                n_refused++;
+            else
+                tap_note("%s %s: %d %s", requests[i].path, fields[k], status, message);
+        }
+    tap_ok(n_refused == 12, "fields of a wrong type are refused in every dialect");
+}
+
 /* ---- Anthropic ---- */
 
 struct order {
@@ -273,6 +301,7 @@ int main(void) {
             &status);
     expected = arena_printf(&arena, "%s", json_text(chat, "choices.0.message.content", &arena));
     tap_ok(*expected, "there is a text to compare with");
+    test_wrong_types();
     test_messages();
     test_translation();
     test_ollama();
