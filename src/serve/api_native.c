@@ -167,17 +167,9 @@ static void render(struct exchange *x, bool counts) {
     struct json_writer w = {.out = &out};
     const struct json *body = fields_parse_body(x, &problem);
     struct generation *g = body ? generation_create(x, request_string(x, body, "model"), NULL, &problem) : NULL;
-    struct chat_input input = {.messages = field_get(body, "messages"),
-                               .documents = field_get(body, "documents"),
-                               .kwargs = field_get(body, "chat_template_kwargs"),
-                               .enable_thinking = -1,
-                               .continues_final = -1};
-    const struct json *prompts = field_get(body, "add_generation_prompt");
-    input.no_generation_prompt = prompts && !json_bool(prompts, true);
+    struct chat_input input = openai_chat_input(x, body);
     if (input.kwargs && !json_is_object(input.kwargs)) input.kwargs = NULL;
     if (input.documents && !json_is_array(input.documents)) input.documents = NULL;
-    if (g && json_is_string(field_get(body, "reasoning_effort")))
-        input.reasoning_effort = request_string(x, body, "reasoning_effort");
     bool ok = g && request_check_messages(input.messages, &problem) && openai_take_tools(g, body, &input, &problem);
     ok = ok && (counts ? request_take_chat(g, &input, &problem) : request_render(g, &input, &text, &problem));
     if (!ok) {

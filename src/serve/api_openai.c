@@ -135,6 +135,21 @@ bool openai_take_limit(struct generation *g, const struct json *body, struct pro
     return true;
 }
 
+struct chat_input openai_chat_input(struct exchange *x, const struct json *body) {
+    const struct json *goes_on = field_get(body, "continue_final_message"),
+                      *prompts = field_get(body, "add_generation_prompt");
+    struct chat_input input = {.messages = field_get(body, "messages"),
+                               .documents = field_get(body, "documents"),
+                               .kwargs = field_get(body, "chat_template_kwargs"),
+                               .reasoning_effort = request_string(x, body, "reasoning_effort"),
+                               .enable_thinking = -1,
+                               .continues_final = -1};
+    if (goes_on) input.continues_final = json_bool(goes_on, false);
+    if (prompts && !json_bool(prompts, true)) input.no_generation_prompt = true;
+    if (prompts && json_bool(prompts, false) && !goes_on) input.continues_final = 0;
+    return input;
+}
+
 bool openai_take_tools(struct generation *g, const struct json *body, struct chat_input *input,
                        struct problem *problem) {
     const struct json *tools = field_get(body, "tools"), *choice = field_get(body, "tool_choice");

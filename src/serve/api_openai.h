@@ -15,6 +15,8 @@ void openai_write_timings(struct json_writer *w, const struct generation *g);
 bool openai_take_stream(struct generation *g, const struct json *body, struct problem *problem);
 /* max_completion_tokens, max_tokens (also n_predict). */
 bool openai_take_limit(struct generation *g, const struct json *body, struct problem *problem);
+/* What a chat request says about its prompt, all but the tools. */
+struct chat_input openai_chat_input(struct exchange *x, const struct json *body);
 /* tools and tool_choice into the input. */
 bool openai_take_tools(struct generation *g, const struct json *body, struct chat_input *input,
                        struct problem *problem);

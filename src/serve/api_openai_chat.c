@@ -262,9 +262,9 @@ static bool check_fixed(const struct json *body, struct problem *problem) {
     return true;
 }
 
-static bool take_reasoning(struct generation *g, const struct json *body, struct chat_input *input,
-                           struct chat_extra *extra, struct problem *problem) {
-    const struct json *format = field_get(body, "reasoning_format"), *effort = field_get(body, "reasoning_effort");
+static bool take_reasoning(struct generation *g, const struct json *body, struct problem *problem) {
+    struct chat_extra *extra = g->extra;
+    const struct json *format = field_get(body, "reasoning_format");
     const char *name = request_string(g->exchange, body, "reasoning_format");
     extra->shows_reasoning = json_bool(field_get(body, "include_reasoning"), true);
     g->hides_reasoning = !extra->shows_reasoning;
@@ -274,33 +274,22 @@ static bool take_reasoning(struct generation *g, const struct json *body, struct
     static const char *const budgets[] = {"thinking_budget_tokens", "thinking_token_budget", "thinking_budget"};
     for (size_t i = 0; i < 3; i++)
         if (!field_integer(body, budgets[i], -1, INT32_MAX, g->think_budget, &g->think_budget, problem)) return false;
-    if (effort) input->reasoning_effort = request_string(g->exchange, body, "reasoning_effort");
     return true;
 }
 
 static bool take(struct generation *g, const struct json *body, struct problem *problem) {
-    struct chat_input input = {.messages = field_get(body, "messages"),
-                               .documents = field_get(body, "documents"),
-                               .kwargs = field_get(body, "chat_template_kwargs"),
-                               .enable_thinking = -1,
-                               .continues_final = -1};
-    struct chat_extra *extra = g->extra;
+    struct chat_input input = openai_chat_input(g->exchange, body);
     int64_t n;
     random_id(g->answer_id, "chatcmpl-", 24);
     if (!request_check_messages(input.messages, problem) || !field_integer(body, "n", 1, MAX_CHOICES, 1, &n, problem))
         return false;
     g->n_per_prompt = (uint32_t)n;
     if (!field_integer(body, "id_slot", -1, g->served->options->n_parallel - 1, -1, &g->slot, problem)) return false;
-    const struct json *goes_on = field_get(body, "continue_final_message"),
-                      *prompts = field_get(body, "add_generation_prompt");
-    if (goes_on) input.continues_final = json_bool(goes_on, false);
-    if (prompts && !json_bool(prompts, true)) input.no_generation_prompt = true;
-    if (prompts && json_bool(prompts, false) && !goes_on) input.continues_final = 0;
     bool ok = check_fixed(body, problem) && openai_take_stream(g, body, problem) &&
               openai_take_limit(g, body, problem) && request_take_sampling(g, body, problem) &&
               request_take_stop(g, body, "stop", problem) && take_logprobs(g, body, problem) &&
               openai_take_tools(g, body, &input, problem) && openai_take_format(g, body, problem) &&
-              take_reasoning(g, body, &input, extra, problem) && request_take_chat(g, &input, problem);
+              take_reasoning(g, body, problem) && request_take_chat(g, &input, problem);
     if (ok && json_string_is(field_get(body, "reasoning_format"), "none")) {
         g->parses_reply = false;
         g->keeps_markers = true;

@@ -108,6 +108,18 @@ static void test_tokens(void) {
                                "{\"messages\":[{\"role\":\"user\",\"content\":\"Hi\"}],\"max_tokens\":1}", &status);
     tap_ok(json_integer(json_get(c, "input_tokens"), -1) == json_integer(json_path(d, "usage.prompt_tokens"), -2),
            "input_tokens counts as generation does");
+    const char *turn =
+        "{\"messages\":[{\"role\":\"user\",\"content\":\"Hi\"},{\"role\":\"assistant\",\"content\":\"Ho\"}],"
+        "\"max_tokens\":1,\"%s\":%s}";
+    static const char *const fields[][2] = {
+        {"add_generation_prompt", "true"}, {"continue_final_message", "false"}, {"continue_final_message", "true"}};
+    for (size_t i = 0; i < 3; i++) {
+        const char *text = arena_printf(&arena, turn, fields[i][0], fields[i][1]);
+        c = ask("POST", "/v1/chat/completions/input_tokens", text, &status);
+        d = ask("POST", "/v1/chat/completions", text, &status);
+        tap_ok(json_integer(json_get(c, "input_tokens"), -1) == json_integer(json_path(d, "usage.prompt_tokens"), -2),
+               "also with %s %s", fields[i][0], fields[i][1]);
+    }
 }
 
 static void test_prefix_cache(void) {
