@@ -23,7 +23,7 @@ static const struct field message_fields[] = {
     {"chat_template_kwargs", T_OBJECT, FIELD_USED},
     {"mcp_servers", T_ARRAY, FIELD_REFUSED},
     {"container", T_ANY, FIELD_REFUSED},
-    {NULL, 0, FIELD_USED},
+    {NULL, 0, FIELD_USED, sampling_field_table},
 };
 
 enum block { BLOCK_NONE, BLOCK_OF_TEXT, BLOCK_THINKING, BLOCK_TOOL };
@@ -277,7 +277,7 @@ static bool take(struct generation *g, const struct json *body, struct problem *
 
 static struct generation *open_generation(struct exchange *x, struct problem *problem) {
     const struct json *body;
-    struct generation *g = request_open(x, message_fields, sampling_field_table, &message_writer, &body, problem);
+    struct generation *g = request_open(x, message_fields, &message_writer, &body, problem);
     return g && take(g, body, problem) ? g : NULL;
 }
 

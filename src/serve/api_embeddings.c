@@ -180,7 +180,7 @@ static bool take(struct generation *g, const struct json *body, enum shape shape
 static void embed(struct exchange *x, enum shape shape) {
     struct problem problem;
     const struct json *body;
-    struct generation *g = request_open(x, embedding_fields, NULL, &embedding_writer, &body, &problem);
+    struct generation *g = request_open(x, embedding_fields, &embedding_writer, &body, &problem);
     if (!g || !take(g, body, shape, &problem) || !generation_submit(g, &problem)) api_fail(x, &problem);
 }
 

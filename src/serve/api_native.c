@@ -30,7 +30,7 @@ static const struct field detokenize_fields[] = {
 static const struct json *open_body(struct exchange *x, const struct field *fields, struct served **served) {
     struct problem problem;
     const struct json *body = fields_parse_body(x, &problem);
-    if (body && fields_check(x, body, fields, NULL, &problem)) {
+    if (body && fields_check(x, body, fields, &problem)) {
         *served = registry_acquire(&x->server->registry, request_string(x, body, "model"), &problem);
         if (*served) return body;
     }

@@ -10,19 +10,12 @@
 static const struct field native_fields[] = {
     {"model", T_STRING, FIELD_USED},
     {"prompt", T_STRING | T_ARRAY | T_OBJECT, FIELD_USED},
-    {"n_predict", T_INTEGER, FIELD_USED},
-    {"max_tokens", T_INTEGER, FIELD_USED},
-    {"max_completion_tokens", T_INTEGER, FIELD_USED},
-    {"stream", T_BOOL, FIELD_USED},
     {"stop", T_STRING | T_ARRAY, FIELD_USED},
     {"n_probs", T_INTEGER, FIELD_USED},
     {"logprobs", T_INTEGER | T_BOOL, FIELD_USED},
     {"post_sampling_probs", T_BOOL, FIELD_USED},
     {"response_fields", T_ANY, FIELD_USED},
     {"timings_per_token", T_BOOL, FIELD_USED},
-    {"grammar", T_STRING, FIELD_USED},
-    {"json_schema", T_OBJECT, FIELD_USED},
-    {"response_format", T_OBJECT, FIELD_USED},
     {"n_cmpl", T_INTEGER, FIELD_USED},
     {"n", T_INTEGER, FIELD_USED},
     {"input_prefix", T_STRING, FIELD_USED},
@@ -43,7 +36,7 @@ static const struct field native_fields[] = {
     {"grammar_lazy", T_BOOL, FIELD_REFUSED},
     {"grammar_triggers", T_ARRAY, FIELD_REFUSED},
     {"preserved_tokens", T_ARRAY, FIELD_REFUSED},
-    {NULL, 0, FIELD_USED},
+    {NULL, 0, FIELD_USED, openai_field_table},
 };
 
 struct native_extra {
@@ -320,7 +313,7 @@ static bool take(struct generation *g, const struct json *body, bool fills, stru
 static void complete(struct exchange *x, bool fills) {
     struct problem problem;
     const struct json *body;
-    struct generation *g = request_open(x, native_fields, sampling_field_table, &native_writer, &body, &problem);
+    struct generation *g = request_open(x, native_fields, &native_writer, &body, &problem);
     if (!g || !take(g, body, fills, &problem) || !generation_submit(g, &problem)) api_fail(x, &problem);
 }
 

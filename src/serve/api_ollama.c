@@ -29,9 +29,12 @@ static const struct field ollama_fields[] = {
     {NULL, 0, FIELD_USED},
 };
 
-/* Of "options", beside those of sampling. */
+/* Of "options". */
 static const struct field option_fields[] = {
-    {"num_predict", T_INTEGER, FIELD_USED}, {"stop", T_STRING | T_ARRAY, FIELD_USED}, {NULL, 0, FIELD_USED}};
+    {"num_predict", T_INTEGER, FIELD_USED},
+    {"stop", T_STRING | T_ARRAY, FIELD_USED},
+    {NULL, 0, FIELD_USED, sampling_field_table},
+};
 
 struct ollama_extra {
     bool is_chat, hides_thoughts;
@@ -172,7 +175,7 @@ static bool take_options(struct generation *g, const struct json *body, struct p
     g->sampling.n_top_logprobs = top;
     g->sampling.logprobs_kind = LOGPROBS_RAW;
     if (!options) return true;
-    if (!fields_check(g->exchange, options, option_fields, sampling_field_table, problem) ||
+    if (!fields_check(g->exchange, options, option_fields, problem) ||
         !field_integer(options, "num_predict", -2, INT32_MAX, 0, &n, problem))
         return false;
     if (n) g->max_tokens = n < 0 ? -1 : n;
@@ -267,7 +270,7 @@ static void answer_load(struct generation *g) {
 static void respond(struct exchange *x, bool is_chat) {
     struct problem problem;
     const struct json *body = fields_parse_body(x, &problem);
-    bool ok = body && fields_check(x, body, ollama_fields, NULL, &problem);
+    bool ok = body && fields_check(x, body, ollama_fields, &problem);
     struct generation *g = ok ? open_generation(x, body, is_chat, &problem) : NULL;
     const struct json *messages = field_get(body, "messages"), *prompt = field_get(body, "prompt");
     bool is_empty = is_chat ? !messages || !messages->count : !prompt || !prompt->count;

@@ -102,7 +102,7 @@ void ollama_show(struct exchange *x) {
     struct buffer out = {0};
     struct json_writer w = {.out = &out};
     const struct json *body = fields_parse_body(x, &problem);
-    bool ok = body && fields_check(x, body, fields, NULL, &problem);
+    bool ok = body && fields_check(x, body, fields, &problem);
     const char *name = ok ? request_string(x, body, field_get(body, "model") ? "model" : "name") : NULL;
     if (ok && !name) ok = problem_set(&problem, 400, "model", "'model' is missing");
     struct served *s = ok ? registry_acquire(&x->server->registry, name, &problem) : NULL;

@@ -113,6 +113,24 @@ void openai_end_stream(struct generation *g, const char *object) {
 
 /* ---- what requests share ---- */
 
+const struct field openai_field_table[] = {
+    {"stream", T_BOOL, FIELD_USED},
+    {"stream_options", T_OBJECT, FIELD_USED},
+    {"max_tokens", T_INTEGER, FIELD_USED},
+    {"max_completion_tokens", T_INTEGER, FIELD_USED},
+    {"n_predict", T_INTEGER, FIELD_USED},
+    {"response_format", T_OBJECT, FIELD_USED},
+    {"json_schema", T_OBJECT, FIELD_USED},
+    {"grammar", T_STRING, FIELD_USED},
+    {"guided_json", T_ANY, FIELD_USED},
+    {"guided_regex", T_ANY, FIELD_USED},
+    {"guided_choice", T_ANY, FIELD_USED},
+    {"guided_grammar", T_ANY, FIELD_USED},
+    {"structured_outputs", T_OBJECT, FIELD_USED},
+    {"regex", T_STRING, FIELD_USED},
+    {NULL, 0, FIELD_USED, sampling_field_table},
+};
+
 bool openai_take_stream(struct generation *g, const struct json *body, struct problem *problem) {
     const struct json *options = field_get(body, "stream_options"), *usage = field_get(options, "include_usage");
     g->streams = json_bool(field_get(body, "stream"), false);

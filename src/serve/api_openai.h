@@ -7,6 +7,9 @@
 
 #define SYSTEM_FINGERPRINT "mlxcel-" MLXCEL_VERSION
 
+/* What openai_take_stream, openai_take_limit and openai_take_format read; sampling fields follow. */
+extern const struct field openai_field_table[];
+
 /* "usage": {...} */
 void openai_write_usage(struct json_writer *w, const struct generation *g);
 /* "timings": {...}, llama-server's. */

@@ -11,27 +11,13 @@
 static const struct field chat_fields[] = {
     {"model", T_STRING, FIELD_USED},
     {"messages", T_ARRAY, FIELD_USED},
-    {"stream", T_BOOL, FIELD_USED},
-    {"stream_options", T_OBJECT, FIELD_USED},
     {"n", T_INTEGER, FIELD_USED},
-    {"max_tokens", T_INTEGER, FIELD_USED},
-    {"max_completion_tokens", T_INTEGER, FIELD_USED},
-    {"n_predict", T_INTEGER, FIELD_USED},
     {"stop", T_STRING | T_ARRAY, FIELD_USED},
     {"logprobs", T_BOOL, FIELD_USED},
     {"top_logprobs", T_INTEGER, FIELD_USED},
     {"tools", T_ARRAY, FIELD_USED},
     {"tool_choice", T_STRING | T_OBJECT, FIELD_USED},
     {"parallel_tool_calls", T_BOOL, FIELD_USED},
-    {"response_format", T_OBJECT, FIELD_USED},
-    {"json_schema", T_OBJECT, FIELD_USED},
-    {"grammar", T_STRING, FIELD_USED},
-    {"guided_json", T_ANY, FIELD_USED},
-    {"guided_regex", T_ANY, FIELD_USED},
-    {"guided_choice", T_ANY, FIELD_USED},
-    {"guided_grammar", T_ANY, FIELD_USED},
-    {"structured_outputs", T_OBJECT, FIELD_USED},
-    {"regex", T_STRING, FIELD_USED},
     {"chat_template_kwargs", T_OBJECT, FIELD_USED},
     {"documents", T_ARRAY, FIELD_USED},
     {"reasoning_effort", T_STRING, FIELD_USED},
@@ -56,7 +42,7 @@ static const struct field chat_fields[] = {
     {"echo", T_BOOL, FIELD_REFUSED},
     {"best_of", T_INTEGER, FIELD_REFUSED},
     {"return_progress", T_BOOL, FIELD_REFUSED},
-    {NULL, 0, FIELD_USED},
+    {NULL, 0, FIELD_USED, openai_field_table},
 };
 
 struct chat_extra {
@@ -300,6 +286,6 @@ static bool take(struct generation *g, const struct json *body, struct problem *
 void api_chat_completions(struct exchange *x) {
     struct problem problem;
     const struct json *body;
-    struct generation *g = request_open(x, chat_fields, sampling_field_table, &chat_writer, &body, &problem);
+    struct generation *g = request_open(x, chat_fields, &chat_writer, &body, &problem);
     if (!g || !take(g, body, &problem) || !generation_submit(g, &problem)) api_fail(x, &problem);
 }

@@ -13,30 +13,16 @@
 static const struct field text_fields[] = {
     {"model", T_STRING, FIELD_USED},
     {"prompt", T_STRING | T_ARRAY, FIELD_USED},
-    {"stream", T_BOOL, FIELD_USED},
-    {"stream_options", T_OBJECT, FIELD_USED},
     {"n", T_INTEGER, FIELD_USED},
     {"best_of", T_INTEGER, FIELD_USED},
-    {"max_tokens", T_INTEGER, FIELD_USED},
-    {"max_completion_tokens", T_INTEGER, FIELD_USED},
-    {"n_predict", T_INTEGER, FIELD_USED},
     {"stop", T_STRING | T_ARRAY, FIELD_USED},
     {"logprobs", T_INTEGER, FIELD_USED},
     {"echo", T_BOOL, FIELD_USED},
-    {"response_format", T_OBJECT, FIELD_USED},
-    {"json_schema", T_OBJECT, FIELD_USED},
-    {"grammar", T_STRING, FIELD_USED},
-    {"guided_json", T_ANY, FIELD_USED},
-    {"guided_regex", T_ANY, FIELD_USED},
-    {"guided_choice", T_ANY, FIELD_USED},
-    {"guided_grammar", T_ANY, FIELD_USED},
-    {"structured_outputs", T_OBJECT, FIELD_USED},
-    {"regex", T_STRING, FIELD_USED},
     {"suffix", T_STRING, FIELD_REFUSED},
     {"prompt_logprobs", T_INTEGER | T_BOOL, FIELD_REFUSED},
     {"include_stop_str_in_output", T_BOOL, FIELD_REFUSED},
     {"truncate_prompt_tokens", T_INTEGER, FIELD_REFUSED},
-    {NULL, 0, FIELD_USED},
+    {NULL, 0, FIELD_USED, openai_field_table},
 };
 
 struct text_extra {
@@ -213,6 +199,6 @@ static bool take(struct generation *g, const struct json *body, struct problem *
 void api_completions(struct exchange *x) {
     struct problem problem;
     const struct json *body;
-    struct generation *g = request_open(x, text_fields, sampling_field_table, &text_writer, &body, &problem);
+    struct generation *g = request_open(x, text_fields, &text_writer, &body, &problem);
     if (!g || !take(g, body, &problem) || !generation_submit(g, &problem)) api_fail(x, &problem);
 }

@@ -33,7 +33,7 @@ static const struct field response_fields[] = {
     {"prompt", T_OBJECT, FIELD_REFUSED},
     {"top_logprobs", T_INTEGER, FIELD_REFUSED},
     {"context_management", T_ANY, FIELD_REFUSED},
-    {NULL, 0, FIELD_USED},
+    {NULL, 0, FIELD_USED, sampling_field_table},
 };
 
 static bool take_history(struct generation *g, struct response_extra *e, struct problem *problem) {
@@ -107,7 +107,7 @@ static bool take(struct generation *g, const struct json *body, struct problem *
 
 static struct generation *open_generation(struct exchange *x, struct problem *problem) {
     const struct json *body;
-    struct generation *g = request_open(x, response_fields, sampling_field_table, &response_writer, &body, problem);
+    struct generation *g = request_open(x, response_fields, &response_writer, &body, problem);
     return g && take(g, body, problem) ? g : NULL;
 }
 

@@ -8,8 +8,14 @@
 enum { MAX_DEPTH = 64, MAX_IGNORED_BYTES = 1000 };
 
 static const struct field *find(const struct field *table, const char *name, size_t length) {
-    for (; table && table->name; table++)
-        if (strlen(table->name) == length && !memcmp(table->name, name, length)) return table;
+    while (table) {
+        if (!table->name)
+            table = table->more;
+        else if (strlen(table->name) == length && !memcmp(table->name, name, length))
+            return table;
+        else
+            table++;
+    }
     return NULL;
 }
 
@@ -59,14 +65,12 @@ static void note_ignored(struct buffer *list, const char *name, size_t length) {
     buffer_append(list, name, length);
 }
 
-bool fields_check(struct exchange *x, const struct json *body, const struct field *table, const struct field *more,
-                  struct problem *problem) {
+bool fields_check(struct exchange *x, const struct json *body, const struct field *table, struct problem *problem) {
     struct buffer ignored = {0};
     bool ok = true;
     for (uint32_t i = 0; ok && i < body->count; i++) {
         const struct json_member *m = &body->members[i];
         const struct field *f = find(table, m->key, m->key_length);
-        if (!f) f = find(more, m->key, m->key_length);
         if (m->value.type == JSON_NULL) continue;
         if (f && !has_type(&m->value, f->types)) {
             char types[96];

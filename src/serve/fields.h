@@ -30,11 +30,12 @@ struct field {
     const char *name; /* NULL ends a table */
     unsigned types;
     enum field_use use;
+    const struct field *more; /* of the end: the table that goes on, or NULL */
 };
 
-/* Checks every member of the body; table entries count before those of `more` (may be NULL). */
+/* Checks every member of the body; a name's first entry counts. */
 bool fields_check(struct exchange *exchange, const struct json *body, const struct field *table,
-                  const struct field *more, struct problem *problem);
+                  struct problem *problem);
 
 /* Parses the body as an object: UTF-8, depth, syntax. NULL with the problem set. */
 const struct json *fields_parse_body(struct exchange *exchange, struct problem *problem);

@@ -10,10 +10,10 @@ const char *request_string(struct exchange *x, const struct json *body, const ch
     return json_string_copy(&x->arena, field_get(body, name));
 }
 
-struct generation *request_open(struct exchange *x, const struct field *table, const struct field *more,
-                                const struct answer_writer *writer, const struct json **body, struct problem *problem) {
+struct generation *request_open(struct exchange *x, const struct field *table, const struct answer_writer *writer,
+                                const struct json **body, struct problem *problem) {
     *body = fields_parse_body(x, problem);
-    if (!*body || !fields_check(x, *body, table, more, problem)) return NULL;
+    if (!*body || !fields_check(x, *body, table, problem)) return NULL;
     return generation_create(x, request_string(x, *body, "model"), writer, problem);
 }
 

@@ -8,7 +8,7 @@
 
 /* Parses the body, checks its fields as fields_check does, and makes a generation for its model, of which the caller reads
  * the rest. NULL with the problem set. */
-struct generation *request_open(struct exchange *exchange, const struct field *table, const struct field *more,
+struct generation *request_open(struct exchange *exchange, const struct field *table,
                                 const struct answer_writer *writer, const struct json **body, struct problem *problem);
 /* Answers with the number of the prompt's tokens: {"object": object (left out where NULL), "input_tokens": n}. */
 void request_reply_count(struct generation *generation, const char *object);
