@@ -160,6 +160,13 @@ static bool preempt_youngest(struct engine *e, const struct choice *but) {
     return false;
 }
 
+/* Whether no other admitted choice has cells. */
+static bool holds_all(const struct engine *e, const struct choice *c) {
+    for (uint32_t i = 0; i < e->n_admitted; i++)
+        if (e->admitted[i] != c && e->admitted[i]->sequence.n_cells) return false;
+    return true;
+}
+
 /* ---- assembling a step ---- */
 
 static bool add_rows(struct engine *e, struct choice *c, uint32_t n, enum outputs outputs) {
@@ -172,8 +179,8 @@ static bool add_rows(struct engine *e, struct choice *c, uint32_t n, enum output
     return true;
 }
 
-/* One row for each decoding choice. Where pages are out, others are preempted; a choice that is alone and finds none has
- * reached the end of what can be held. */
+/* One row for each decoding choice. Where pages are out, others are preempted; a choice that finds none and nobody else has
+ * any has reached the end of what can be held. */
 static void add_decode_rows(struct engine *e) {
     for (uint32_t i = 0; i < e->n_admitted; i++) {
         struct choice *c = e->admitted[i];
@@ -183,7 +190,7 @@ static void add_decode_rows(struct engine *e) {
             i = index_of(e, c);
             ok = add_rows(e, c, 1, OUTPUT_LAST);
         }
-        if (!ok && e->n_admitted == 1) {
+        if (!ok && batch_room(&e->batch) && holds_all(e, c)) {
             engine_end_choice(e, c, choice_ending(FINISH_LENGTH));
             i--;
         }
@@ -234,8 +241,8 @@ static void add_prompt_rows(struct engine *e) {
         enum outputs outputs = pools_all ? OUTPUT_ALL : is_last ? OUTPUT_LAST : OUTPUT_NONE;
         bool ok = add_rows(e, c, n, outputs);
         while (!ok && shrink_cache(e)) ok = add_rows(e, c, n, outputs);
-        if (!ok && !e->batch.step.n_rows && e->n_admitted == 1) {
-            /* Alone and still no pages: fewer rows may fit (a page at a time), else nothing will. */
+        if (!ok && !e->batch.step.n_rows && holds_all(e, c)) {
+            /* Nobody else has pages and still there are none: fewer rows may fit (a page at a time), else nothing will. */
             ok = n > PAGE_CELLS && add_rows(e, c, PAGE_CELLS, pools_all ? OUTPUT_ALL : OUTPUT_NONE);
             if (!ok) {
                 engine_end_choice(e, c, choice_ending(FINISH_LENGTH));
@@ -430,6 +437,8 @@ bool engine_step(struct engine *e) {
     }
     add_decode_rows(e);
     add_prompt_rows(e);
+    /* Prompts that hold all pages and can't go on: the first one does, in place of the last. */
+    while (!e->batch.step.n_rows && e->n_admitted && preempt_youngest(e, e->admitted[0])) add_prompt_rows(e);
     if (!e->batch.step.n_rows) return e->n_admitted > 0 || e->waiting;
     if (engine_run_batch(e)) deliver(e);
     return true;

@@ -252,6 +252,51 @@ static void test_wrong_requests(const char *name) {
     close_setup(&s);
 }
 
+static bool open_pages(struct setup *s, uint32_t n_pages) {
+    bool ok = open_setup(s, 1, 0, 0);
+    uint64_t page = ok ? s->model.backend->pool_bytes(s->model.compiled) / s->model.store.pages[0].n : 0;
+    close_setup(s);
+    *s = (struct setup){0};
+    return ok && open_setup(s, 4, n_pages * page, 0) && s->model.store.pages[0].n == n_pages;
+}
+
+/* Three pages in all. Prompts of three pages come first, and go as far as the pages do; those behind them, which are
+ * admitted beside them while all pages are free, get what is due to them. */
+static void test_few_pages(const struct job *alone, const char *name) {
+    static const int numbers[] = {5, 1, 5, 0, 4};
+    enum { N = sizeof numbers / sizeof *numbers, MOST_STEPS = 2000 };
+    static struct job jobs[N], wide;
+    struct setup s = {0};
+    struct mx_error err = {0};
+    bool ok = open_pages(&s, 3);
+    for (int i = 0; i < N && ok; i++) {
+        make_job(&jobs[i], numbers[i], s.model.graph.vocab_size);
+        ok = submit(s.engine, &jobs[i]);
+    }
+    int steps = 0;
+    while (ok && steps < MOST_STEPS && engine_step(s.engine)) steps++;
+    ok = ok && steps < MOST_STEPS;
+    for (int i = 0; i < N && ok; i++) {
+        const struct job *job = &jobs[i], *whole = &alone[numbers[i]];
+        size_t room = 3 * PAGE_CELLS - job->n_prompt + 1, n = room < MAX_ANSWER ? room : MAX_ANSWER;
+        ok = job->n_finished == 1 && job->reason[0] == FINISH_LENGTH && job->n_answer[0] == n &&
+             !memcmp(job->answer[0], whole->answer[0], n * sizeof(uint32_t));
+        if (!ok) tap_note("request %d: %zu tokens, expected %zu", i, job->n_answer[0], n);
+    }
+    tap_ok(ok && is_all_free(&s), "%s: where pages end, answers do, and the others do not notice (%d steps)", name,
+           steps);
+    close_setup(&s);
+    s = (struct setup){0};
+    ok = open_pages(&s, 2);
+    if (ok) make_job(&wide, 5, s.model.graph.vocab_size);
+    struct engine_request r = {.prompt = wide.prompt, .n_prompt = wide.n_prompt, .max_tokens = 1};
+    r.sampling = sampling_defaults();
+    ok = ok && !engine_submit(s.engine, &r, &wide.id, &err);
+    tap_ok(ok && !strcmp(err.message, "the prompt has 170 tokens, the cache budget has room for 128"),
+           "%s: a prompt that all pages cannot hold", name);
+    close_setup(&s);
+}
+
 static void run_model(const char *name) {
     static struct job alone[N_REQUESTS], other[N_REQUESTS];
     struct engine_stats stats = {0};
@@ -272,6 +317,7 @@ static void run_model(const char *name) {
     test_cancel(alone, name);
     test_ends(alone, name);
     test_wrong_requests(name);
+    if (!strcmp(name, "llama-q4")) test_few_pages(alone, name);
 }
 
 int main(void) {
