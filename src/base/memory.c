@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/memory.h"
 
+#include <stdio.h>
 #include <string.h>
 
 bool array_reserve(void *data, size_t *capacity, size_t want, size_t size) {
@@ -28,4 +29,14 @@ void *aligned_calloc(size_t n, size_t size) {
     void *memory = aligned_alloc(64, bytes);
     if (memory) memset(memory, 0, bytes);
     return memory;
+}
+
+uint64_t memory_available(void) {
+    char line[200];
+    unsigned long long kib = 0;
+    FILE *file = fopen("/proc/meminfo", "r");
+    while (file && fgets(line, sizeof line, file))
+        if (sscanf(line, "MemAvailable: %llu kB", &kib) == 1) break;
+    if (file) fclose(file);
+    return (uint64_t)kib * 1024;
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Checked sizes and growable arrays.
+/* Checked sizes, growable arrays, and what memory the machine has.
  *
  * Sizes that come from a file are multiplied only through size_mul/size_add, which fail on overflow. A growable array
  * is three fields of its owner (pointer, count, capacity) and array_reserve; the owner frees the pointer. */
@@ -29,6 +29,9 @@ bool array_reserve(void *data, size_t *capacity, size_t want, size_t size);
 
 /* Memory aligned to 64 bytes (a cache line, an AVX-512 register), zeroed; free() releases it. */
 void *aligned_calloc(size_t n, size_t size);
+
+/* Bytes that programs can still take without swapping, as the kernel estimates; 0 where it does not say. */
+uint64_t memory_available(void);
 
 static inline size_t round_up(size_t n, size_t multiple) { return (n + multiple - 1) / multiple * multiple; }
 

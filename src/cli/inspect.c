@@ -71,12 +71,7 @@ static void plan_memory(struct report *r) {
     /* Buffers of a step of 512 rows: about four of the widest, and logits of 16 rows. */
     r->plan_work = 4ull * 512 * widest * 4 + 16ull * g->vocab_size * 4;
     r->plan_total = r->plan_weights + r->plan_kv + r->plan_state + r->plan_work;
-    char line[200];
-    FILE *file = fopen("/proc/meminfo", "r");
-    unsigned long long kib;
-    while (file && fgets(line, sizeof line, file))
-        if (sscanf(line, "MemAvailable: %llu kB", &kib) == 1) r->available = kib * 1024;
-    if (file) fclose(file);
+    r->available = memory_available();
 }
 
 static void note_unused(void *context, const struct tensor *tensor) {

@@ -206,16 +206,6 @@ bool session_override_sampling(const struct options *options, struct sampling_pa
 
 /* ---- memory ---- */
 
-static uint64_t available_memory(void) {
-    char line[200];
-    unsigned long long kib = 0;
-    FILE *file = fopen("/proc/meminfo", "r");
-    while (file && fgets(line, sizeof line, file))
-        if (sscanf(line, "MemAvailable: %llu kB", &kib) == 1) break;
-    if (file) fclose(file);
-    return (uint64_t)kib * 1024;
-}
-
 /* Weights, keys and values and state of the longest sequence, working buffers. */
 static bool estimate(const struct session *s, uint32_t max_cells, uint64_t parts[4], struct mx_error *err) {
     struct config config;
@@ -241,7 +231,7 @@ static bool estimate(const struct session *s, uint32_t max_cells, uint64_t parts
 bool session_check_memory(const struct session *s, const struct options *options, uint32_t max_cells,
                           struct mx_error *err) {
     static const char *const names[] = {"weights", "keys and values", "recurrent state", "working buffers"};
-    uint64_t parts[4] = {0}, total = 0, available = available_memory();
+    uint64_t parts[4] = {0}, total = 0, available = memory_available();
     if (!estimate(s, max_cells, parts, err)) return false;
     for (int i = 0; i < 4; i++) total += parts[i];
     if (options_flag(options, OPT_ESTIMATE_MEMORY)) {

@@ -97,16 +97,6 @@ static bool read_sampling(struct served *s, struct mx_error *err) {
            (!s->options->set_sampling || s->options->set_sampling(s->options->sampling_context, &s->sampling, err));
 }
 
-static uint64_t available_memory(void) {
-    char line[200];
-    unsigned long long kib = 0;
-    FILE *file = fopen("/proc/meminfo", "r");
-    while (file && fgets(line, sizeof line, file))
-        if (sscanf(line, "MemAvailable: %llu kB", &kib) == 1) break;
-    if (file) fclose(file);
-    return (uint64_t)kib * 1024;
-}
-
 /* Pools: as many pages as the budget allows, at most what every slot's longest sequence and the cache can use. */
 static bool open_engine(struct served *s, struct mx_error *err) {
     const struct server_options *o = s->options;
@@ -115,7 +105,7 @@ static bool open_engine(struct served *s, struct mx_error *err) {
     m.max_cells = o->context;
     m.max_outputs = o->n_parallel < 64 ? 64 : o->n_parallel; /* so that embeddings take few steps */
     m.n_snapshots = o->has_cache ? 2 * o->n_parallel + 8 : 0;
-    m.cache_bytes = o->kv_budget ? o->kv_budget : available_memory() / 2;
+    m.cache_bytes = o->kv_budget ? o->kv_budget : memory_available() / 2;
     struct config config;
     if (!config_open(&config, s->path, err)) return false;
     uint32_t context = o->context ? o->context : (uint32_t)config_size_or(&config, "max_position_embeddings", 4096);
