@@ -166,12 +166,9 @@ static void impossible_pools_are_refused(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_thread_runs_the_job_once),
-        cmocka_unit_test(barriers_separate_phases),
-        cmocka_unit_test(every_task_is_taken_once),
-        cmocka_unit_test(own_tasks_come_first),
-        cmocka_unit_test(sleeping_threads_are_woken),
-        cmocka_unit_test(pools_come_and_go),
+        cmocka_unit_test(every_thread_runs_the_job_once), cmocka_unit_test(barriers_separate_phases),
+        cmocka_unit_test(every_task_is_taken_once),       cmocka_unit_test(own_tasks_come_first),
+        cmocka_unit_test(sleeping_threads_are_woken),     cmocka_unit_test(pools_come_and_go),
         cmocka_unit_test(impossible_pools_are_refused),
     };
     return cmocka_run_group_tests_name("pool", tests, NULL, NULL);
