@@ -73,8 +73,7 @@ bool code_set_fold_case(struct code_set *set) {
     size_t n = set->n;
     for (size_t i = 0; i < n; i++) {
         struct code_range r = set->ranges[i];
-        /* Letters end before U+1E944; every other range is closed under case. */
-        for (uint32_t c = r.first; c <= r.last && c < 0x1e944; c++) {
+        for (uint32_t c = r.first; c <= r.last && c < CASED_END; c++) {
             uint32_t lower = (uint32_t)utf8proc_tolower((utf8proc_int32_t)c);
             uint32_t upper = (uint32_t)utf8proc_toupper((utf8proc_int32_t)c);
             if (lower != c && !code_set_add(set, lower, lower)) return false;

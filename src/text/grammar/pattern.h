@@ -15,6 +15,7 @@
 
 enum {
     PATTERN_MAX_DEPTH = 200, /* nesting of groups */
+    CASED_END = 0x1e944,     /* no letter with another case from here on */
     PATTERN_NO_LIMIT = UINT32_MAX,
     CODE_POINT_MAX = 0x10ffff,
 };

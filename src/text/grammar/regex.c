@@ -15,7 +15,11 @@
 #include <string.h>
 #include <utf8proc.h>
 
-enum { MAX_COUNT = 100000 };
+enum {
+    MAX_COUNT = 100000,
+    MAX_SPENT = 1 << 20, /* ranges of all classes, and a 128th of the letters whose case is looked up */
+    N_CATEGORIES = 37,   /* of one letter and of two */
+};
 
 struct regex {
     struct arena *arena;
@@ -25,7 +29,11 @@ struct regex {
     bool folds_case, dot_is_all;
     struct mx_error *err;
     const struct pattern **items; /* of the lists that are being read, all levels */
-    size_t n_items, capacity;
+    size_t n_items, capacity, spent;
+    struct category {
+        uint32_t mask; /* bit utf8proc_category; 0 = free */
+        struct code_set set;
+    } categories[N_CATEGORIES]; /* those that were needed: finding one looks at every code point */
 };
 
 static bool fail(struct regex *r, enum error_code code, const char *what) {
@@ -38,6 +46,11 @@ static const struct pattern *fail_pattern(struct regex *r, enum error_code code,
 }
 
 static bool out_of_memory(struct regex *r) { return error_memory(r->err, "regular expression"); }
+
+static bool spend(struct regex *r, size_t n) {
+    r->spent += n;
+    return r->spent <= MAX_SPENT || fail(r, ERROR_LIMIT, "the classes have too many ranges");
+}
 
 static int peek_at(const struct regex *r, size_t ahead) {
     return r->at + ahead < r->length ? (unsigned char)r->text[r->at + ahead] : -1;
@@ -133,7 +146,7 @@ static bool add_shorthand(struct regex *r, int c, struct code_set *set, bool *ok
 }
 
 /* General categories by their short names: L, Lu, ... and a few long ones. */
-static bool category_matches(const char *name, size_t length, utf8proc_category_t category) {
+static uint32_t category_mask(const char *name, size_t length) {
     static const struct {
         const char *name, *prefix;
     } long_names[] = {{"Letter", "L"},
@@ -158,26 +171,37 @@ static bool category_matches(const char *name, size_t length, utf8proc_category_
     static const char codes[][3] = {"Cn", "Lu", "Ll", "Lt", "Lm", "Lo", "Mn", "Mc", "Me", "Nd",
                                     "Nl", "No", "Pc", "Pd", "Ps", "Pe", "Pi", "Pf", "Po", "Sm",
                                     "Sc", "Sk", "So", "Zs", "Zl", "Zp", "Cc", "Cf", "Cs", "Co"};
-    if (length < 1 || length > 2 || !memchr(letters, name[0], 7)) return false;
-    return codes[category][0] == name[0] && (length == 1 || codes[category][1] == name[1]);
+    uint32_t mask = 0;
+    if (length < 1 || length > 2 || !memchr(letters, name[0], 7)) return 0;
+    for (size_t i = 0; i < sizeof codes / sizeof *codes; i++)
+        if (codes[i][0] == name[0] && (length == 1 || codes[i][1] == name[1])) mask |= 1u << i;
+    return mask;
+}
+
+static bool find_category(struct code_set *set, uint32_t mask) {
+    for (uint32_t c = 0, start = 0; c <= CODE_POINT_MAX + 1; c++) {
+        if (c <= CODE_POINT_MAX && mask >> utf8proc_category((utf8proc_int32_t)c) & 1) continue;
+        if (start < c && !code_set_add(set, start, c - 1)) return false;
+        start = c + 1;
+    }
+    return code_set_settle(set);
 }
 
 static bool add_category(struct regex *r, const char *name, size_t length, bool is_negated, struct code_set *set) {
-    struct code_set found = {0};
-    bool ok = true;
-    for (uint32_t c = 0, start = 0; ok && c <= CODE_POINT_MAX + 1; c++) {
-        bool is_in = c <= CODE_POINT_MAX && category_matches(name, length, utf8proc_category((utf8proc_int32_t)c));
-        if (is_in) continue;
-        if (start < c) ok = code_set_add(&found, start, c - 1);
-        start = c + 1;
-    }
-    if (ok && !found.n) {
-        code_set_free(&found);
+    uint32_t mask = category_mask(name, length);
+    struct category *known = r->categories;
+    if (!mask)
         return error_set(r->err, ERROR_UNSUPPORTED, "regular expression: the property \\p{%.*s} is not supported",
                          (int)(length < 40 ? length : 40), name);
-    }
-    ok = ok && code_set_settle(&found) && (!is_negated || code_set_negate(&found)) && code_set_add_set(set, &found);
-    code_set_free(&found);
+    while (known->mask && known->mask != mask) known++;
+    bool ok = known->mask || find_category(&known->set, mask);
+    known->mask = mask;
+    if (ok && !spend(r, known->set.n)) return false;
+    struct code_set others = {0};
+    if (ok && is_negated)
+        ok = code_set_add_set(&others, &known->set) && code_set_settle(&others) && code_set_negate(&others);
+    ok = ok && code_set_add_set(set, is_negated ? &others : &known->set);
+    code_set_free(&others);
     return ok || out_of_memory(r);
 }
 
@@ -297,11 +321,28 @@ static bool read_members(struct regex *r, struct code_set *set) {
     return true;
 }
 
+static bool fold_case(struct regex *r, struct code_set *set) {
+    size_t n = 0;
+    for (size_t i = 0; i < set->n && set->ranges[i].first < CASED_END; i++)
+        n += (set->ranges[i].last < CASED_END ? set->ranges[i].last + 1 : CASED_END) - set->ranges[i].first;
+    return spend(r, n / 128) && (code_set_fold_case(set) || out_of_memory(r));
+}
+
+/* Of a set that is settled. */
+static const struct pattern *make_class(struct regex *r, struct code_set *set, bool is_negated) {
+    const struct pattern *p = NULL;
+    if (r->folds_case && !fold_case(r, set)) return NULL;
+    if (is_negated && !code_set_negate(set)) return out_of_memory(r), NULL;
+    if (spend(r, set->n) && !(p = pattern_class(r->arena, set))) out_of_memory(r);
+    return p;
+}
+
 static const struct pattern *finish_class(struct regex *r, struct code_set *set, bool is_negated) {
     const struct pattern *p = NULL;
-    if (code_set_settle(set) && (!r->folds_case || code_set_fold_case(set)) && (!is_negated || code_set_negate(set)))
-        p = pattern_class(r->arena, set);
-    if (!p) out_of_memory(r);
+    if (code_set_settle(set))
+        p = make_class(r, set, is_negated);
+    else
+        out_of_memory(r);
     code_set_free(set);
     return p;
 }
@@ -529,5 +570,6 @@ const struct pattern *regex_parse(struct arena *arena, const char *text, size_t 
     if (p && r.at < length) p = fail_pattern(&r, ERROR_FORMAT, "unexpected )");
     if (p && flags & REGEX_SEARCH && !(p = make_search(&r, p))) out_of_memory(&r);
     free(r.items);
+    for (size_t i = 0; i < N_CATEGORIES; i++) code_set_free(&r.categories[i].set);
     return p;
 }

@@ -172,6 +172,8 @@ void test_limits(void) {
          *deep = repeated("(", 100000, "", "");
     char *optional = repeated("a?", 20000, "", ""), *brackets = repeated("(", 1000, "root ::= ", "");
     char *chain = rule_chain(20000, false), *back_chain = rule_chain(20000, true);
+    char *categories = repeated("\\p{Lu}\\p{^Zl}", 20000, "", ""), *one = repeated("\\p{Zl}", 20000, "", "");
+    char *folded = repeated("[!-\\u{10FFFF}]", 20000, "(?i)", ""), *members = repeated("\\p{L}", 500000, "[", "]");
     char *big = repeated("[a-z\\u0100-\\U0001F000] ", 40000, "root ::= ", "\n");
     within_limit("nested counts", true, "(a{1000}){1000}", as);
     within_limit("nested open counts", true, "((a{0,300}){0,300}){0,3}", as);
@@ -179,6 +181,10 @@ void test_limits(void) {
     within_limit("an exponential automaton", true, "(a|b)*a(a|b){20}", as);
     within_limit("many optional letters", true, optional, as);
     within_limit("a million parentheses", true, open, "");
+    within_limit("categories of many ranges", true, categories, "");
+    within_limit("a category of one range again and again", true, one, "");
+    within_limit("categories in one class", true, members, "");
+    within_limit("classes of all letters without case", true, folded, "");
     within_limit("anchors everywhere", true, "(^a$|^$)*{2}", "");
     within_limit("an ambiguous grammar", false, "root ::= \"a\" root root | \"a\" root | \"a\"", as);
     within_limit("a palindrome", false, "root ::= \"a\" root \"a\" | \"a\"", as);
@@ -195,5 +201,9 @@ void test_limits(void) {
     free(brackets);
     free(chain);
     free(back_chain);
+    free(categories);
+    free(one);
+    free(folded);
+    free(members);
     free(big);
 }
