@@ -5,6 +5,7 @@
 
 #include "base/error.h"
 
+#include <dirent.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -21,16 +22,22 @@ static inline void expect_message(const struct mx_error *err) {
     expect(err->code != ERROR_NONE && err->message[0] && !strchr(err->message, '\n'));
 }
 
-/* Made when first asked for; empty again at the end of the process. */
+/* Made when first asked for; gone again at the end of the process. */
 static char fuzz_path[64];
-static const char *fuzz_file_name;
+
+static inline void fuzz_clear_folder(void) {
+    char path[400];
+    DIR *folder = opendir(fuzz_path);
+    expect(folder != NULL);
+    for (struct dirent *entry; (entry = readdir(folder)) != NULL;) {
+        snprintf(path, sizeof path, "%s/%s", fuzz_path, entry->d_name);
+        if (entry->d_type == DT_REG) unlink(path);
+    }
+    closedir(folder);
+}
 
 static inline void fuzz_remove_folder(void) {
-    char path[400];
-    if (fuzz_file_name) {
-        snprintf(path, sizeof path, "%s/%s", fuzz_path, fuzz_file_name);
-        unlink(path);
-    }
+    fuzz_clear_folder();
     rmdir(fuzz_path);
 }
 
@@ -51,12 +58,8 @@ static inline void fuzz_write(const char *name, const void *data, size_t size) {
 
 /* Leaves no file but this one. */
 static inline void fuzz_write_alone(const char *name, const void *data, size_t size) {
-    char path[400];
-    if (fuzz_file_name && strcmp(name, fuzz_file_name) != 0) {
-        snprintf(path, sizeof path, "%s/%s", fuzz_folder(), fuzz_file_name);
-        unlink(path);
-    }
-    fuzz_file_name = name;
+    fuzz_folder();
+    fuzz_clear_folder();
     fuzz_write(name, data, size);
 }
 
