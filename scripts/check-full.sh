@@ -4,8 +4,9 @@
 #
 #   tests     every test with MLXCEL_TEST_FULL=1: every allocation and read failed once, every golden case on every tier
 #   valgrind  unit tests, golden cases and a generation under memcheck
-#   fuzz      60 s of libFuzzer for every target, from its corpus (FUZZ_SECONDS changes it)
-#   avx2      golden cases and kernels of the AVX2 tier under qemu-user, for machines without it
+#   fuzz      60 s of libFuzzer for every target, from its corpus (FUZZ_SECONDS changes it); the configs of all golden
+#             cases begin the corpus of `config`
+#   avx2      golden cases and kernels of the AVX2 tier (needs a processor with it)
 #   arm64     a cross build; unit tests, golden cases and a generation under qemu-user
 #   debian    `make demo` and `make test` of a fresh clone in an empty Debian 12 tree (needs root)
 #   web       the server's web page in Debian's chromium (needs PyPI)
@@ -66,22 +67,29 @@ step_valgrind() {
 }
 
 step_fuzz() {
-    scripts/setup.sh clang-14 libclang-rt-14-dev && built fuzz all || return
-    local target name
+    scripts/setup.sh clang-14 libclang-rt-14-dev && built fuzz fuzz_targets || return
+    local target name config
     for target in build/fuzz/fuzz/*; do
         [ -x "$target" ] || continue
         name=$(basename "$target")
         mkdir -p "$work/corpus/$name"
+        [ "$name" = config ] && for config in tests/golden/cases/*/config.json; do
+            cp "$config" "$work/corpus/config/$(basename "${config%/*}")"
+        done
         check "fuzz $name for ${FUZZ_SECONDS:-60} s" "$target" -max_total_time="${FUZZ_SECONDS:-60}" -timeout=20 \
             -rss_limit_mb=3000 -artifact_prefix="$work/" "$work/corpus/$name" "tests/fuzz/corpus/$name"
     done
 }
 
+# On the processor itself. qemu 7.2 reads a whole vector for a masked load and for a fused multiply-add of one number, also
+# where it crosses into a page that is not there (a tensor that ends a file, the guards of checkkern); valgrind rounds
+# bf16 and adds zeros of two signs in other ways.
 step_avx2() {
-    scripts/setup.sh qemu-user && built release all || return
-    check "golden cases on avx2 under qemu" qemu-x86_64 -cpu max build/release/tests/golden_golden
-    qemu-x86_64 -cpu max build/release/tests/kernels_checkkern >"$work/log" 2>&1 &&
-        grep -q 'avx2.*equals ref' "$work/log" && ok "kernels of avx2 under qemu" || bad "kernels of avx2 under qemu"
+    built release all || return
+    grep -qw avx2 /proc/cpuinfo || { skip "avx2" "this processor does not have it, and qemu 7.2 reads too much"; return; }
+    check "golden cases on avx2" build/release/tests/golden_golden
+    check "kernels of avx2" build/release/tests/kernels_checkkern
+    grep -q 'avx2.*equals ref' "$work/log" || bad "kernels of avx2 were not compared"
     if grep -qw avx512_vnni /proc/cpuinfo; then ok "avx512 is this processor's own tier (see tests)"
     else skip "avx512" "this processor does not have it, and qemu-user does not either"; fi
 }
