@@ -8,13 +8,18 @@
 #include <stdio.h>
 #include <string.h>
 
-static bool add_stop_ids(struct model *m, const struct json *value) {
+/* Models have a handful; so many that looking each up takes long are a fault of the file. */
+enum { MAX_STOP_IDS = 4096 };
+
+static bool add_stop_ids(struct model *m, const struct json *value, struct mx_error *err) {
     uint32_t n = json_is_array(value) ? value->count : 1;
+    if (n > MAX_STOP_IDS)
+        return error_set(err, ERROR_LIMIT, "eos_token_id lists %u tokens, at most %d are read", n, MAX_STOP_IDS);
     for (uint32_t i = 0; i < n; i++) {
         int64_t id = json_integer(json_is_array(value) ? &value->items[i] : value, -1);
         if (id < 0 || id > INT32_MAX || model_is_stop_id(m, (uint32_t)id)) continue;
         uint32_t *grown = realloc(m->stop_ids, (m->n_stop_ids + 1) * sizeof *grown);
-        if (!grown) return false;
+        if (!grown) return error_memory(err, "stop ids");
         m->stop_ids = grown;
         m->stop_ids[m->n_stop_ids++] = (uint32_t)id;
     }
@@ -53,11 +58,10 @@ static bool read_generation_config(struct model *m, struct mx_error *err) {
         ok = root != NULL;
         if (text && !root) error_prefix(err, "%s", path);
         if (ok) read_denoising(m, root);
-        if (ok && !add_stop_ids(m, json_get(root, "eos_token_id"))) ok = error_memory(err, "stop ids");
+        ok = ok && add_stop_ids(m, json_get(root, "eos_token_id"), err);
     }
-    if (ok && (!add_stop_ids(m, json_get(m->config.root, "eos_token_id")) ||
-               !add_stop_ids(m, json_get(m->config.text, "eos_token_id"))))
-        ok = error_memory(err, "stop ids");
+    ok = ok && add_stop_ids(m, json_get(m->config.root, "eos_token_id"), err) &&
+         add_stop_ids(m, json_get(m->config.text, "eos_token_id"), err);
     free(text);
     arena_free(&arena);
     return ok;

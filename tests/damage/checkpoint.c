@@ -5,6 +5,7 @@
 #include "tests/support/tap.h"
 #include "tests/support/weights.h"
 
+#include "base/buffer.h"
 #include "base/file.h"
 #include "base/memory.h"
 
@@ -200,6 +201,14 @@ static void foreign_quantization(void) {
     put_config("\"quantization\": {", "\"quantization\": {\"quant_method\": \"gptq\", ");
 }
 static void odd_bits(void) { put_config("\"bits\": 4", "\"bits\": 7"); }
+static void many_stop_ids(void) {
+    struct buffer text = {0};
+    buffer_puts(&text, "{\"eos_token_id\": [0");
+    for (int i = 1; i < 100000; i++) buffer_printf(&text, ",%d", i);
+    buffer_puts(&text, "]}");
+    put_text("generation_config.json", text.data);
+    buffer_free(&text);
+}
 static void generation_broken(void) { put_text("generation_config.json", "{\"eos_token_id\": "); }
 
 /* name, damage, words of the message */
@@ -271,6 +280,7 @@ static const struct {
     {"layer types too few", short_layer_types, "layer_types has no type for layer 1", false},
     {"foreign quantisation", foreign_quantization, "'gptq' is not supported (", false},
     {"bits that no format has", odd_bits, "7 bits", false},
+    {"a hundred thousand stop tokens", many_stop_ids, "eos_token_id lists 100000 tokens", false},
     {"broken generation config", generation_broken, "generation_config.json", false},
 };
 

@@ -108,9 +108,22 @@ const struct automaton *schema_combine(struct schema *s, const struct automaton 
     return made ? remember(s, &s->combine_map, key, sizeof key, made) : NULL;
 }
 
+/* Steps for reading a pattern: a category like \p{L} takes as long as some thousand of the others do, since all code points
+ * are looked at. */
+static uint64_t pattern_steps(const char *text, size_t length) {
+    uint64_t steps = 10 + length / 10;
+    for (size_t i = 0; i + 1 < length; i++)
+        if (text[i] == '\\' && (text[i + 1] == 'p' || text[i + 1] == 'P')) steps += SCHEMA_MAX_STEPS / 300;
+    return steps;
+}
+
 const struct automaton *schema_pattern(struct schema *s, const char *text, size_t length) {
     const struct automaton *found = find_automaton(&s->pattern_map, text, length);
     if (found) return found;
+    if ((s->steps += pattern_steps(text, length)) > SCHEMA_MAX_STEPS) {
+        error_set(s->err, ERROR_LIMIT, "JSON Schema: the schema's patterns are too many or too long");
+        return NULL;
+    }
     const struct pattern *p = regex_parse(&s->arena, text, length, REGEX_ECMA | REGEX_SEARCH, s->err);
     const struct automaton *a = p ? automaton_from_pattern(&s->arena, p, s->err) : NULL;
     if (a) {

@@ -179,6 +179,14 @@ void test_schema_limits(void) {
     buffer_puts(&b, "{\"allOf\":[{\"pattern\":\"(a|b)*a(a|b){12}$\"},{\"pattern\":\"(a|b)*b(a|b){13}$\"},{\"not\":{"
                     "\"pattern\":\"(a|b|c)*c(a|b){11}$\"}}]}");
     within_limit("a product of patterns", &b, "\"a\"");
+    buffer_puts(&b, "{\"properties\":{");
+    for (int i = 0; i < 2000; i++) buffer_printf(&b, "%s\"k%d\":{\"pattern\":\"a%d\\\\p{Lu}\"}", i ? "," : "", i, i);
+    buffer_puts(&b, "}}");
+    within_limit("patterns with categories", &b, "{\"k7\":\"a7");
+    buffer_puts(&b, "{\"patternProperties\":{");
+    for (int i = 0; i < 20000; i++) buffer_printf(&b, "%s\"^a%d$\":{}", i ? "," : "", i);
+    buffer_puts(&b, "}}");
+    within_limit("patterns of names", &b, "{\"a7\":1}");
     buffer_puts(&b, "{\"maxLength\":1000000000,\"pattern\":\"^a*$\"}");
     within_limit("a large length beside a pattern", &b, "\"a\"");
     buffer_puts(&b, "{\"type\":\"array\",\"minItems\":1000000000,\"items\":{\"minLength\":1000000}}");
