@@ -64,6 +64,17 @@ static bool read_template(const struct options *o, struct server_options *s, cha
     return *file != NULL;
 }
 
+/* What would otherwise be found out by clients only. */
+static bool check_places(const struct server_options *s, struct mx_error *err) {
+    const char *prefix = s->api_prefix;
+    size_t n = prefix ? strlen(prefix) : 0;
+    if (n && (prefix[0] != '/' || prefix[n - 1] == '/'))
+        return error_set(err, ERROR_USAGE, "--api-prefix: '%s' does not begin with '/', or ends with it", prefix);
+    if (s->slot_save_path && !file_is_directory(s->slot_save_path))
+        return error_set(err, ERROR_USAGE, "--slot-save-path: %s is no folder", s->slot_save_path);
+    return true;
+}
+
 int command_serve(const struct options *o) {
     struct server_options s;
     struct mx_error err = {0};
@@ -96,7 +107,8 @@ int command_serve(const struct options *o) {
     read_limits(o, &s);
     if (s.n_predict == 0)
         error_set(&err, ERROR_USAGE, "--n-predict must be -1 or at least 1");
-    else if (read_models(o, &s, path, sizeof path, &err) && read_template(o, &s, &template_file, &err))
+    else if (check_places(&s, &err) && read_models(o, &s, path, sizeof path, &err) &&
+             read_template(o, &s, &template_file, &err))
         status = server_run(&s, &err);
     free(template_file);
     return err.code ? command_fail(&err) : status;

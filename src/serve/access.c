@@ -38,11 +38,14 @@ bool access_init(struct access *a, const char *const *lists, size_t n_lists, con
                  struct mx_error *err) {
     *a = (struct access){.origins = origins && *origins ? origins : NULL};
     for (size_t i = 0; i < n_lists; i++) {
+        size_t before = a->n_keys;
         for (const char *at = lists[i]; *at;) {
             size_t n = strcspn(at, ",");
             if (!add_key(a, at, n, err)) return false;
             at += n + (at[n] == ',');
         }
+        /* A script's variable without a value must not open the server to everybody. */
+        if (a->n_keys == before) return error_set(err, ERROR_USAGE, "--api-key: '%s' holds no key", lists[i]);
     }
     return !file || read_file(a, file, err);
 }

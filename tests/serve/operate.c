@@ -296,9 +296,18 @@ static void test_vectors(void) {
 }
 
 static void test_wrong_starts(void) {
-    static const char *const wrong[][3] = {
-        {"--port", "70000"}, {"--ssl-cert-file", "/nothing"}, {"--api-key-file", "/nothing"}, {"--config", "/nothing"},
-        {"--alias", ","},    {"--chat-template-kwargs", "["}, {"--models-dir", "/nothing"}};
+    static const char *const wrong[][3] = {{"--port", "70000"},
+                                           {"--ssl-cert-file", "/nothing"},
+                                           {"--api-key-file", "/nothing"},
+                                           {"--config", "/nothing"},
+                                           {"--alias", ","},
+                                           {"--chat-template-kwargs", "["},
+                                           {"--models-dir", "/nothing"},
+                                           {"--api-key", ""},
+                                           {"--api-key", ","},
+                                           {"--api-prefix", "llm"},
+                                           {"--api-prefix", "/"},
+                                           {"--slot-save-path", "/nothing"}};
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
         struct test_server s;
         const char *arguments[] = {"--log-disable", wrong[i][0], wrong[i][1], NULL};
