@@ -2,7 +2,9 @@
 /* A program with libmlxcel: answers a chat message with a checkpoint folder.
  *
  *   cc examples/generate.c $(pkg-config --cflags --libs mlxcel) -o generate
- *   ./generate MODEL_FOLDER "Tell me a story." */
+ *   ./generate MODEL_FOLDER "Tell me a story."
+ *
+ * Where the library is installed outside of the loader's folders, the second line needs LD_LIBRARY_PATH=PREFIX/lib. */
 #include <mlxcel/mlxcel.h>
 
 #include <stdio.h>
