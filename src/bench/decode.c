@@ -318,6 +318,8 @@ static bool run(struct bench *b, struct mx_error *err) {
     if (config && options_is_set(b->options, OPT_PROMPT))
         return error_set(err, ERROR_USAGE,
                          "a synthetic model has no tokenizer: give --prompt-tokens instead of --prompt");
+    if (!config && options_is_set(b->options, OPT_QUANT))
+        return error_set(err, ERROR_USAGE, "--quant is for --synthetic: a checkpoint has its own format");
     if (!config && !options_is_set(b->options, OPT_PROMPT) && !options_is_set(b->options, OPT_PROMPT_TOKENS))
         return error_set(err, ERROR_USAGE, "give --prompt TEXT or --prompt-tokens N");
     if (config ? !make_synthetic(b, config, err) : !open_text(b, err)) return false;

@@ -2,6 +2,7 @@
 #include "cli/synth.h"
 
 #include "cli/commands.h"
+#include "cli/session.h"
 
 #include "base/file.h"
 #include "base/half.h"
@@ -197,6 +198,10 @@ static bool write_items(struct synth *s, struct mx_error *err) {
         uint64_t size = dtype_bytes(item->dtype), n = item->bytes / size;
         for (uint64_t at = 0; at < n && ok; at += CHUNK) {
             uint64_t count = n - at < CHUNK ? n - at : CHUNK;
+            if (session_was_interrupted()) {
+                ok = error_set(err, ERROR_CANCELLED, "interrupted");
+                break;
+            }
             fill(item, at, count, s->seed, chunk);
             if (fwrite(chunk, size, count, s->file) != count)
                 ok = error_set(err, ERROR_IO, "model.safetensors: %s", strerror(errno));
@@ -250,6 +255,16 @@ static bool write_weights(struct synth *s, const char *folder, struct mx_error *
     return ok;
 }
 
+/* Whether the config lies in the folder: its weights are somebody's, and would be written over. */
+static bool is_source(const char *config_path, const char *folder) {
+    char path[4096];
+    struct stat source, target;
+    snprintf(path, sizeof path, "%s/config.json", config_path);
+    if (stat(file_is_directory(config_path) ? path : config_path, &source) != 0) return false;
+    snprintf(path, sizeof path, "%s/config.json", folder);
+    return stat(path, &target) == 0 && source.st_dev == target.st_dev && source.st_ino == target.st_ino;
+}
+
 bool synth_write(const char *config_path, const char *format, uint64_t seed, const char *folder, struct mx_error *err) {
     struct synth s = {.seed = seed};
     struct quantization q;
@@ -258,6 +273,8 @@ bool synth_write(const char *config_path, const char *format, uint64_t seed, con
         return error_set(
             err, ERROR_USAGE,
             "--quant: '%s' is no weight format (4bit-g64, 8bit-g64, ..., mxfp4, mxfp8, nvfp4, bf16, f16, f32)", format);
+    if (is_source(config_path, folder))
+        return error_set(err, ERROR_USAGE, "-o: %s holds the config itself; its weights would be lost", folder);
     bool ok = config_open(&s.config, config_path, err) && model_build_as(&s.graph, &s.config, &q, plain, err);
     for (size_t i = 0; ok && i < s.graph.weights.n; i++) ok = list_weight(&s, s.graph.weights.list[i], err);
     bool made = ok && mkdir(folder, 0777) == 0;
@@ -277,6 +294,7 @@ int command_synth(const struct options *options) {
     const char *config = options_text(options, OPT_CONFIG), *out = options_text(options, OPT_OUT);
     bool ok = config && out;
     if (!ok) error_set(&err, ERROR_USAGE, "synth needs --config FILE and -o DIR");
+    session_catch_interrupt();
     ok = ok && synth_write(config, options_text(options, OPT_QUANT), (uint64_t)options_integer(options, OPT_SYNTH_SEED),
                            out, &err);
     return ok ? 0 : command_fail(&err);

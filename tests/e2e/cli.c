@@ -78,6 +78,7 @@ static const struct {
     {"parse-reply --format nonsense", "--format:"},
     {"synth --config x", "-o"},
     {"synth --config x -o y --quant 4bit-g63", "--quant:"},
+    {"bench-decode -p x --quant bf16", "--quant"},
     {"perplexity", "--file"},
     {"inspect a b", "'b'"},
 };
@@ -315,6 +316,56 @@ static void check_temporary(void) {
     folder_remove(folder);
 }
 
+/* Writes a folder with a config of 64 layers, whose random weights take a while. */
+static bool make_shape(char *folder, size_t room, char *config, size_t config_room) {
+    static const char text[] = "{\"model_type\":\"llama\",\"hidden_size\":512,\"intermediate_size\":1152,"
+                               "\"num_hidden_layers\":64,\"num_attention_heads\":8,\"vocab_size\":8192,"
+                               "\"rms_norm_eps\":1e-5}";
+    struct mx_error err;
+    if (!folder_make_temporary(folder, room)) return false;
+    snprintf(config, config_room, "%s/config.json", folder);
+    return file_write_atomic(config, text, sizeof text - 1, &err);
+}
+
+/* Random weights are not written over those whose config they are made from. */
+static void check_own_folder(void) {
+    struct process p;
+    char folder[256], config[300], weights[300], line[700];
+    struct mx_error err;
+    if (!tap_ok(make_shape(folder, sizeof folder, config, sizeof config), "a folder with a config")) return;
+    snprintf(weights, sizeof weights, "%s/model.safetensors", folder);
+    bool ok = file_write_atomic(weights, "precious", 8, &err);
+    for (int i = 0; i < 2; i++) {
+        snprintf(line, sizeof line, "synth --config %s -o %s", i ? config : folder, folder);
+        run_words(&p, line, "");
+        size_t length = 0;
+        char *kept = file_read(weights, 1000, &length, &err);
+        ok = ok && p.status == 2 && is_one_line(err_of(&p)) && strstr(err_of(&p), folder) && kept && length == 8;
+        if (!ok) tap_note("%d %s", p.status, err_of(&p));
+        free(kept);
+        process_free(&p);
+    }
+    tap_ok(ok, "random_weights_do_not_replace_the_model_they_are_shaped_after");
+    folder_remove(folder);
+}
+
+static void check_interrupted_synth(void) {
+    struct process p;
+    char folder[256], config[300], out[300], partial[400];
+    if (!tap_ok(make_shape(folder, sizeof folder, config, sizeof config), "a folder with a large config")) return;
+    snprintf(out, sizeof out, "%s/out", folder);
+    snprintf(partial, sizeof partial, "%s/model.safetensors.partial", out);
+    const char *argv[] = {program_path("mlxcel"), "synth", "--config", config, "--quant", "f32", "-o", out, NULL};
+    bool ok = process_start(&p, argv, NULL, NULL, 0, false);
+    for (int i = 0; ok && i < 10000 && !file_exists(partial); i++) usleep(1000);
+    if (ok) kill(p.pid, SIGINT);
+    process_finish(&p, TIMEOUT_MS);
+    ok = ok && p.status == 130 && is_one_line(err_of(&p)) && !file_exists(out);
+    if (!tap_ok(ok, "interrupted_random_weights_leave_nothing")) tap_note("%d %s", p.status, err_of(&p));
+    process_free(&p);
+    folder_remove(folder);
+}
+
 /* What a token costs more after many positions is told as the rate of the keys and values between: of the bundled model
  * 8 layers * 2 heads * 64 * 2 * 2 bytes for each of 800 - 32 positions. */
 static void check_depth(void) {
@@ -402,6 +453,8 @@ int main(void) {
     check_logits();
     check_odd_values();
     check_temporary();
+    check_own_folder();
+    check_interrupted_synth();
     check_depth();
     check_lines();
     return tap_done();
