@@ -34,15 +34,16 @@ static void gemv_pack_row(const char *x, uint32_t n_cols, int groups, size_t ste
     for (uint32_t block = 0; block < n_blocks; block += Q8_LANES, pack += step) {
         gemv_pack_codes(x + (size_t)block * 64, n_blocks - block, pack);
         float *numbers = (float *)(void *)(pack + (size_t)Q8_LANES * 64);
-        v_store(numbers, v_load(scale + block));
+        uint32_t n = n_blocks - block < Q8_LANES ? n_blocks - block : Q8_LANES;
+        v_store(numbers, v_first(n, v_load(scale + block), v_zero()));
         for (int g = 0; g < groups; g++)
-            v_store(numbers + (g + 1) * Q8_LANES, v_load(sum + (size_t)g * padded + block));
+            v_store(numbers + (g + 1) * Q8_LANES, v_first(n, v_load(sum + (size_t)g * padded + block), v_zero()));
     }
 }
 
 /* ---- a chunk, a weight row ---- */
 
-/* One chunk, or with is_tail its first n blocks, the last ones of the row. */
+/* The first n blocks of a chunk. With is_tail nothing is read behind them, and a group may end within the last block. */
 Q8_INLINE void gemv_chunk(enum weight_format format, int groups, int n_rows, bool is_tail, uint32_t n,
                           const struct weight_rows *w, struct q8_chunk chunk, const unsigned char *pack,
                           q8_floats acc[]) {
@@ -52,6 +53,12 @@ Q8_INLINE void gemv_chunk(enum weight_format format, int groups, int n_rows, boo
     chunk_dots(format, groups, n_rows, is_tail ? n : Q8_LANES, chunk.codes, w->shift, pack, step, dots);
     q8_scales(format, groups, w, chunk.scales, scale);
     if (q8_is_affine(format)) q8_scales(format, groups, w, chunk.biases, bias);
+    if (!is_tail && n < Q8_LANES) /* what follows the row is read, and counts as nothing */
+#pragma GCC unroll 4
+        for (int g = 0; g < groups; g++) {
+            scale[g] = v_first(n, scale[g], v_zero());
+            if (q8_is_affine(format)) bias[g] = v_first(n, bias[g], v_zero());
+        }
 #pragma GCC unroll 8
     for (int r = 0; r < n_rows; r++) {
         const float *numbers = (const float *)(const void *)(pack + (size_t)r * step + (size_t)Q8_LANES * 64);
@@ -87,9 +94,9 @@ struct gemv_sums {
 };
 
 /* Adds blocks [begin, end) of weight row o, where begin is a multiple of 16 and so is end but for the row's; begin 0 starts
- * from zeros. */
+ * from zeros. The last chunk is taken like the others if what lies behind a short one can be read, `is_roomy`. */
 Q8_INLINE void gemv_span(enum weight_format format, int groups, int n_rows, gemv_tail_function tail,
-                         const struct weight_rows *w, uint32_t o, uint32_t begin, uint32_t end,
+                         const struct weight_rows *w, uint32_t o, uint32_t begin, uint32_t end, bool is_roomy,
                          const unsigned char *pack, struct gemv_sums *sums) {
     const uint32_t code_step = Q8_LANES * q8_block_bytes(format), scale_step = q8_scale_bytes(w, groups, Q8_LANES);
     struct q8_chunk chunk = q8_row_start(format, w, o);
@@ -104,15 +111,17 @@ Q8_INLINE void gemv_span(enum weight_format format, int groups, int n_rows, gemv
     if (format != WEIGHT_TERNARY) chunk.scales += (size_t)(begin / Q8_LANES) * scale_step;
     if (q8_is_affine(format)) chunk.biases += (size_t)(begin / Q8_LANES) * scale_step;
     uint32_t block = begin, whole = w->n_cols / 64; /* the last chunk may have its full number and yet be short */
-    if (whole > end) whole = end;
-    for (; block + Q8_LANES <= whole; block += Q8_LANES) {
+    whole = is_roomy || end <= whole ? end : whole;
+    if (!is_roomy) whole = whole / Q8_LANES * Q8_LANES;
+    for (; block < whole; block += Q8_LANES) {
+        uint32_t n = whole - block < Q8_LANES ? whole - block : Q8_LANES;
         for (uint32_t line = 0; line < code_step; line += 64)
             _mm_prefetch((const char *)chunk.codes + GEMV_PREFETCH + line, _MM_HINT_T1);
         if (q8_is_affine(format)) {
             _mm_prefetch((const char *)chunk.scales + GEMV_PREFETCH_SCALES, _MM_HINT_T1);
             _mm_prefetch((const char *)chunk.biases + GEMV_PREFETCH_SCALES, _MM_HINT_T1);
         }
-        gemv_chunk(format, groups, n_rows, false, Q8_LANES, w, chunk, pack, acc);
+        gemv_chunk(format, groups, n_rows, false, n, w, chunk, pack, acc);
         pack += (size_t)n_rows * gemv_pack_step(groups);
         chunk.codes += code_step;
         if (format != WEIGHT_TERNARY) chunk.scales += scale_step;
@@ -149,13 +158,27 @@ Q8_INLINE uint32_t gemv_span_blocks(int groups, int n_rows) {
     return n ? n : 16;
 }
 
+/* How many weight rows are followed by as many bytes as their last chunk, read whole, takes from what comes after. */
+static uint32_t gemv_roomy_rows(enum weight_format format, int groups, const struct weight_rows *w) {
+    const uint32_t missing = (0u - q8_blocks(w->n_cols)) % Q8_LANES;
+    if (w->n_cols % 64) return 0;
+    if (!missing) return w->n_rows;
+    uint32_t rows = missing * q8_block_bytes(format) / (uint32_t)w->row_bytes + 1;
+    if (w->scale_row_bytes) {
+        uint32_t of_scales = q8_scale_bytes(w, groups, Q8_LANES) / (uint32_t)w->scale_row_bytes + 1;
+        if (of_scales > rows) rows = of_scales;
+    }
+    return w->n_rows > rows ? w->n_rows - rows : 0;
+}
+
 /* One packed row. */
 Q8_INLINE void gemv_one(enum weight_format format, int groups, gemv_tail_function tail, const struct weight_rows *w,
                         const unsigned char *pack, float *y) {
+    const uint32_t n_roomy = gemv_roomy_rows(format, groups, w);
     __m256 folded[8]; /* (l, l + 8); the lanes of eight weight rows end in the tree together */
     for (uint32_t o = 0; o < w->n_rows; o++) {
         struct gemv_sums sums;
-        gemv_span(format, groups, 1, tail, w, o, 0, q8_blocks(w->n_cols), pack, &sums);
+        gemv_span(format, groups, 1, tail, w, o, 0, q8_blocks(w->n_cols), o < n_roomy, pack, &sums);
         folded[o % 8] = v_fold(sums.acc[0], GEMV_HALVES > 1 ? sums.other[0] : sums.acc[0]);
         if (o % 8 == 7) _mm256_storeu_ps(y + o - 7, fold_eight(folded));
     }
@@ -166,6 +189,7 @@ Q8_INLINE void gemv_one(enum weight_format format, int groups, gemv_tail_functio
 Q8_INLINE void gemv_rows(enum weight_format format, int groups, int n_rows, gemv_tail_function tail,
                          const struct weight_rows *w, const unsigned char *pack, float *const y[]) {
     const uint32_t n_blocks = q8_blocks(w->n_cols), step = gemv_span_blocks(groups, n_rows);
+    const uint32_t n_roomy = gemv_roomy_rows(format, groups, w);
     if (n_rows == 1) {
         gemv_one(format, groups, tail, w, pack, y[0]);
         return;
@@ -176,7 +200,7 @@ Q8_INLINE void gemv_rows(enum weight_format format, int groups, int n_rows, gemv
         for (uint32_t begin = 0; begin < n_blocks; begin += step)
             for (uint32_t i = 0; i < n; i++)
                 gemv_span(format, groups, n_rows, tail, w, o + i, begin,
-                          n_blocks - begin < step ? n_blocks : begin + step, pack, &sums[i]);
+                          n_blocks - begin < step ? n_blocks : begin + step, o + i < n_roomy, pack, &sums[i]);
         for (int r = 0; r < n_rows; r++) {
             __m256 folded[8] = {0};
             for (uint32_t i = 0; i < n; i++)
