@@ -223,7 +223,10 @@ bool file_write_atomic(const char *path, const void *data, size_t length, struct
     return ok;
 }
 
-bool file_exists(const char *path) { return access(path, F_OK) == 0; }
+bool file_exists(const char *path) {
+    struct stat info;
+    return stat(path, &info) == 0 && !S_ISFIFO(info.st_mode);
+}
 
 bool file_is_directory(const char *path) {
     struct stat info;

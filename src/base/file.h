@@ -34,7 +34,8 @@ char *file_read(const char *path, size_t max_bytes, size_t *length, struct mx_er
  * folder, flushed to disk, renamed over the path. */
 bool file_write_atomic(const char *path, const void *data, size_t length, struct mx_error *err);
 
-bool file_exists(const char *path); /* something can be opened there, following links */
+/* Something other than a pipe is there, following links: opening a pipe may wait for ever. */
+bool file_exists(const char *path);
 bool file_is_directory(const char *path);
 
 /* "folder/name" in the arena; NULL when memory is out. */

@@ -51,19 +51,13 @@ void choice_finish(struct engine *e, struct choice *c, struct engine_event event
 }
 
 uint32_t engine_most_tokens(const struct engine *e) {
-    return e->model->options.max_cells - e->model->graph.diffusion.block_length;
-}
-
-/* Whether all pages together hold the prompt. (Those of a window are taken a page at a time, if need be.) */
-static bool check_pages(const struct engine *e, size_t n_prompt, struct mx_error *err) {
     const struct model *m = e->model;
+    uint32_t most = m->options.max_cells;
     for (size_t g = 0; g < m->graph.n_groups; g++) {
-        uint64_t held = (uint64_t)m->store.pages[g].n * PAGE_CELLS;
-        if (m->graph.groups[g].policy == CACHE_FULL && n_prompt > held)
-            return error_set(err, ERROR_USAGE, "the prompt has %zu tokens, the cache budget has room for %llu",
-                             n_prompt, (unsigned long long)held);
+        uint32_t n_pages = m->store.pages[g].n;
+        if (m->graph.groups[g].policy == CACHE_FULL && n_pages < most / PAGE_CELLS + 1) most = n_pages * PAGE_CELLS;
     }
-    return true;
+    return most > m->graph.diffusion.block_length ? most - m->graph.diffusion.block_length : 0;
 }
 
 static bool check_request(const struct engine *e, const struct engine_request *r, struct mx_error *err) {
@@ -71,7 +65,6 @@ static bool check_request(const struct engine *e, const struct engine_request *r
     if (!r->n_prompt) return error_set(err, ERROR_USAGE, "the prompt is empty");
     if (r->n_prompt >= most)
         return error_set(err, ERROR_USAGE, "the prompt has %zu tokens, the context has room for %u", r->n_prompt, most);
-    if (!check_pages(e, r->n_prompt, err)) return false;
     for (size_t i = 0; i < r->n_prompt; i++)
         if (r->prompt[i] >= vocab)
             return error_set(err, ERROR_USAGE, "token %u of the prompt is not below the vocabulary's %u", r->prompt[i],

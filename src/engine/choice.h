@@ -81,9 +81,6 @@ void engine_fail_choice(struct engine *engine, struct choice *choice, enum error
 /* A drawn token becomes part of the answer, or ends it; false when the choice has ended. */
 bool engine_take_token(struct engine *engine, struct choice *choice, const struct sample_result *result);
 
-/* Cells for the prompt and the longest answer. */
-uint32_t engine_most_tokens(const struct engine *engine);
-
 /* One step of the first admitted choice of a model that denoises blocks (diffusion.c). */
 void diffusion_step(struct engine *engine);
 void diffusion_free(struct diffusion *diffusion);

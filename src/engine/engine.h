@@ -110,6 +110,8 @@ struct engine *engine_create(struct model *model, const struct engine_options *o
 /* Cancels what is left, then frees. */
 void engine_destroy(struct engine *engine);
 
+/* Tokens of the longest prompt with its answer: the context, or what all pages hold. Any thread. */
+uint32_t engine_most_tokens(const struct engine *engine);
 /* Checks and takes a request; any thread. *id names it for engine_cancel and in events. */
 bool engine_submit(struct engine *engine, const struct engine_request *request, uint64_t *id, struct mx_error *err);
 /* Asks for the end of a request; any thread. Its choices finish with FINISH_CANCELLED before the next step runs. */

@@ -34,14 +34,14 @@ static void write_meta(struct json_writer *w, const struct served *served) {
     json_write_key(w, "meta");
     json_begin_object(w);
     json_add_integer(w, "n_vocab", m->graph.vocab_size);
-    json_add_integer(w, "n_ctx", m->options.max_cells);
+    json_add_integer(w, "n_ctx", engine_most_tokens(served->engine));
     json_add_integer(w, "n_ctx_train", m->graph.context_length);
     json_add_integer(w, "n_embd", m->graph.hidden_size);
     json_add_count(w, "n_params", served->n_parameters);
     json_add_count(w, "size", checkpoint_bytes(&m->checkpoint));
     json_end_object(w);
     json_write_key(w, "max_model_len"); /* vLLM's name of the context */
-    json_write_integer(w, m->options.max_cells);
+    json_write_integer(w, engine_most_tokens(served->engine));
 }
 
 static void write_entry(void *context, struct registry_entry *e) {

@@ -58,7 +58,7 @@ static void write_entry(void *context, struct registry_entry *e) {
     write_details(w, e->served);
     if (l->only_loaded) {
         json_add_count(w, "size_vram", 0);
-        json_add_count(w, "context_length", e->served->model.options.max_cells);
+        json_add_count(w, "context_length", engine_most_tokens(e->served->engine));
     }
     json_end_object(w);
 }

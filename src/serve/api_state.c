@@ -28,7 +28,7 @@ void api_props(struct exchange *x) {
     native_write_settings(&w, &s->sampling);
     json_add_integer(&w, "n_predict", o->n_predict);
     json_end_object(&w);
-    json_add_count(&w, "n_ctx", s->model.options.max_cells);
+    json_add_count(&w, "n_ctx", engine_most_tokens(s->engine));
     json_end_object(&w);
     json_add_count(&w, "total_slots", o->n_parallel);
     json_add_string(&w, "model_alias", s->id);

@@ -349,7 +349,7 @@ static enum verdict on_event(void *context, const struct engine_event *event) {
 /* ---- starting ---- */
 
 static bool check_lengths(struct generation *g, struct problem *problem) {
-    size_t context = g->served->model.options.max_cells;
+    size_t context = engine_most_tokens(g->served->engine);
     for (uint32_t i = 0; i < g->n_prompts; i++) {
         size_t n = g->prompts[i].n_tokens;
         if (!n) return problem_set(problem, 400, "prompt", "the prompt is empty");

@@ -335,8 +335,13 @@ static void print_settings(struct server *s) {
     if (served) {
         fprintf(stderr, "mlxcel: model %s (%s), loaded in %.2f s\n", served->id, served->path,
                 (double)served->load_ns * 1e-9);
-        fprintf(stderr, "mlxcel: context of %u tokens a request, %u requests at a time, %u more may wait\n",
-                served->model.options.max_cells, o->n_parallel, o->max_queue);
+        uint32_t context = engine_most_tokens(served->engine);
+        fprintf(stderr, "mlxcel: context of %u tokens a request%s, %u requests at a time, %u more may wait\n", context,
+                context < served->model.options.max_cells ? " (what the cache budget holds)" : "", o->n_parallel,
+                o->max_queue);
+        if (context > served->model.graph.context_length)
+            fprintf(stderr, "mlxcel: the model was made for %u tokens: beyond them answers may be worthless\n",
+                    served->model.graph.context_length);
         const struct sampling_params *p = &served->sampling;
         fprintf(stderr,
                 "mlxcel: sampling where a request is silent: temperature %g, top-k %lld, top-p %g, min-p %g, "

@@ -157,6 +157,10 @@ static void dangling_link(void) {
     if (symlink("nowhere.safetensors", in_folder("model.safetensors"))) tap_note("symlink");
 }
 static void no_config(void) { unlink(in_folder("config.json")); }
+static void config_pipe(void) {
+    unlink(in_folder("config.json"));
+    mkfifo(in_folder("config.json"), 0644);
+}
 static void config_empty(void) { put_text("config.json", ""); }
 static void config_cut(void) { put("config.json", good_config, strlen(good_config) / 2); }
 static void config_array(void) { put_text("config.json", "[1]"); }
@@ -280,6 +284,7 @@ static const struct {
     {"layer types too few", short_layer_types, "layer_types has no type for layer 1", false},
     {"foreign quantisation", foreign_quantization, "'gptq' is not supported (", false},
     {"bits that no format has", odd_bits, "7 bits", false},
+    {"a pipe for the config", config_pipe, "holds no config.json", false},
     {"a hundred thousand stop tokens", many_stop_ids, "eos_token_id lists 100000 tokens", false},
     {"broken generation config", generation_broken, "generation_config.json", false},
 };

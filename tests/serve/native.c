@@ -207,6 +207,32 @@ static void test_cache_and_keys(void) {
     server = first;
 }
 
+/* A budget that holds fewer tokens than the model's context: what is said of the context is what can be held. */
+static void test_small_budget(void) {
+    struct test_server first = server;
+    int status;
+    if (!server_start(&server, NULL, (const char *const[]){"--log-disable", "--kv-cache-budget", "1", NULL})) return;
+    const struct json *props = ask("GET", "/props", NULL, &status);
+    int64_t context = json_integer(json_path(props, "default_generation_settings.n_ctx"), 0);
+    struct buffer body = {0};
+    buffer_puts(&body, "{\"n_predict\":1,\"prompt\":[7");
+    for (int64_t i = 1; i < context; i++) buffer_printf(&body, ",%d", (int)(i % 100) + 100);
+    buffer_puts(&body, "]}");
+    const struct json *long_one = ask("POST", "/completion", body.data, &status);
+    tap_ok(status == 400 && context > 0 && context < 1024 &&
+               json_integer(json_path(long_one, "error.n_ctx"), 0) == context &&
+               json_integer(json_path(long_one, "error.n_prompt_tokens"), 0) == context,
+           "a small budget: a prompt that it cannot hold is a 400 with both numbers (%d)", (int)context);
+    char *last = strrchr(body.data, ',');
+    memcpy(last, "]}", 3);
+    const struct json *longest = ask("POST", "/completion", body.data, &status);
+    tap_ok(status == 200 && json_integer(json_get(longest, "tokens_evaluated"), 0) == context - 1,
+           "and one token less is answered");
+    buffer_free(&body);
+    server_stop(&server, 5000);
+    server = first;
+}
+
 static void test_state(void) {
     int status;
     const struct json *props = ask("GET", "/props", NULL, &status);
@@ -278,6 +304,7 @@ int main(void) {
     test_prefix_cache();
     test_cache_header();
     test_cache_and_keys();
+    test_small_budget();
     test_state();
     test_saved_slots();
     tap_ok(server_stop(&server, 10000) == 0, "the server ends well");
