@@ -8,6 +8,7 @@
 #include "serve/random_id.h"
 #include "serve/server_parts.h"
 
+#include <stdio.h>
 #include <string.h>
 
 static const char *const item_types[] = {"reasoning", "message", "function_call"};
@@ -276,30 +277,39 @@ static void write_history(struct json_writer *w, const struct response_extra *e)
     json_end_array(w);
 }
 
-static void keep(struct generation *g, const struct buffer *response) {
+static bool keep(struct generation *g, const struct buffer *response) {
     const struct response_extra *e = g->extra;
     struct server *s = g->exchange->server;
     struct buffer history = {0}, input = {0};
     struct json_writer w = {.out = &history}, v = {.out = &input};
-    struct mx_error err;
+    struct mx_error err = {0};
     write_history(&w, e);
     json_write_value(&v, e->items);
-    if (history.failed || input.failed ||
-        !responses_store_put(&s->responses, g->answer_id, g->exchange->owner, history.data, input.data, response->data,
-                             &err))
-        log_text(s, "store", "a response could not be kept");
+    bool ok = history.failed || input.failed ? error_memory(&err, "response")
+                                             : responses_store_put(&s->responses, g->answer_id, g->exchange->owner,
+                                                                   history.data, input.data, response->data, &err);
     buffer_free(&history);
     buffer_free(&input);
+    if (ok) return true;
+    char text[sizeof err.message + 40];
+    snprintf(text, sizeof text, "a response could not be kept: %s", err.message);
+    log_text(s, "store", text);
+    return false;
 }
 
 static void finish(void *context) {
     struct exchange *x = context;
     struct generation *g = x->generation;
-    const struct response_extra *e = g->extra;
+    struct response_extra *e = g->extra;
     struct buffer out = {0};
     struct json_writer w = {.out = &out};
     write_response(&w, g, true);
-    if (e->stores && !out.failed) keep(g, &out);
+    if (e->stores && !out.failed && !keep(g, &out)) {
+        e->stores = false; /* as the answer must say */
+        out.length = 0;
+        w = (struct json_writer){.out = &out};
+        write_response(&w, g, true);
+    }
     if (g->streams) {
         send_response(g, g->choices[0].reason == FINISH_LENGTH ? "response.incomplete" : "response.completed", true);
         buffer_free(&out);
