@@ -19,7 +19,6 @@ static void publish(struct served *s, uint64_t began_ns) {
     if (began_ns) s->awake_ns += clock_now_ns() - began_ns;
     pthread_mutex_unlock(&s->lock);
     if (n_steps) metrics_observe(&s->metrics->batch_size, stats.n_decoding + stats.n_prefilling);
-    if (engine_failure(s->engine)) atomic_store(&s->is_damaged, true);
 }
 
 static void *run(void *context) {
@@ -28,6 +27,8 @@ static void *run(void *context) {
         uint64_t now = clock_now_ns();
         atomic_store(&s->step_since_ns, now);
         bool has_more = engine_step(s->engine);
+        /* Before clients learn of it, who may ask for the health next. */
+        if (engine_failure(s->engine)) atomic_store(&s->is_damaged, true);
         if (s->after_step.call) s->after_step.call(s->after_step.context);
         atomic_store(&s->step_since_ns, 0);
         publish(s, has_more ? now : 0);
