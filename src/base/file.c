@@ -101,6 +101,9 @@ static int open_regular(const char *path, size_t *size, struct mx_error *err) {
     return fd;
 }
 
+/* Smaller files are read sparsely, or at once. */
+enum { HUGE_PAGES_FROM = 64 << 20 };
+
 bool file_map_open(struct file_map *map, const char *path, struct mx_error *err) {
     *map = (struct file_map){.slot = -1};
     int fd = open_regular(path, &map->size, err);
@@ -113,6 +116,8 @@ bool file_map_open(struct file_map *map, const char *path, struct mx_error *err)
             map->size = 0;
             return false;
         }
+        /* Where the file system keeps large folios, pages that are not in memory yet come as huge ones. */
+        if (map->size >= HUGE_PAGES_FROM) madvise(data, map->size, MADV_HUGEPAGE);
         map->data = data;
         map->slot = guard_add(data, map->size);
     }
