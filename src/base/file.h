@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Files: whole reads, read-only mappings that survive a truncation, paths.
  *
- * Checkpoints are used where they lie, through mmap, in huge pages where the file system has them. When a mapped file shrinks, touching a lost page raises SIGBUS.
- * The first file_map_open installs a handler for it which puts a zero page in the place of the lost one and marks the
- * mapping as damaged; the computation runs on (with wrong numbers) and its owner asks file_map_is_damaged after each
- * step. A SIGBUS at any other address goes to the handler that was there before. */
+ * Checkpoints are used where they lie, through mmap, in huge pages where the file system has them. When a mapped file
+ * shrinks, touching a lost page raises SIGBUS. The first file_map_open installs a handler for it which puts a zero page
+ * in the place of the lost one and marks the mapping as damaged; the computation runs on (with wrong numbers) and its
+ * owner asks file_map_is_damaged after each step. A SIGBUS at any other address goes to the handler that was there
+ * before. */
 #ifndef MLXCEL_BASE_FILE_H
 #define MLXCEL_BASE_FILE_H
 
